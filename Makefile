@@ -1,0 +1,49 @@
+# Everything a person does with this project; `make help` lists it.
+PYTHON ?= python3
+CORES ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export MLFLOW_DISABLE_TELEMETRY := true
+export PYTHONDONTWRITEBYTECODE :=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lock lint test test-real bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: $(READY) ## create .venv and install the locked dependencies and flrml itself
+
+# uv installs several times faster; where it cannot reach the package index that pip is set up for, pip does it.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "flrml needs Python 3.11 or newer; name one with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Setting up $(VENV) (about a minute) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv \
+	  && VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --compile-bytecode -r requirements.lock \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+lock: $(READY) ## renew requirements.lock from pyproject.toml
+	uv pip compile --quiet --universal --python-version 3.11 --extra pipeline --extra dev \
+	  --no-emit-index-url --no-header --upgrade pyproject.toml -o requirements.lock
+
+lint: $(READY) ## ruff (lint and format) and mypy
+	ruff check .
+	ruff format --check .
+	mypy
+
+test: lint ## lint, then the quick tests
+	pytest -n $(CORES) -m "not slow" tests
+
+test-real: $(READY) ## accuracies on the real data sets in FLRML_RAW_DIR (about half an hour)
+	pytest -m "real_data" -s tests
+
+bench: $(READY) ## speed and memory, each row two things measured side by side
+	$(BIN)/python -m benchmarks
+
+clean: ## remove the environment and everything that a run or a test wrote
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Fast low-rank metric learning."""
