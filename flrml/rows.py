@@ -4,11 +4,15 @@ Everything in flrml that walks over a large matrix does it through these few fun
 of rows is ever in memory at once.
 """
 
-from collections.abc import Iterator
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 BLOCK_BYTES = 64 * 2**20
 
@@ -87,5 +91,122 @@ def row_blocks(X: Any, max_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
     n, n_columns = X.shape
     per_row = 12 * X.nnz / max(n, 1) if is_sparse(X) else n_columns * np.dtype(X.dtype).itemsize
     step = max(1, int(max_bytes / max(per_row, 1)))
-    for start in range(0, n, step):
-        yield slice(start, min(start + step, n))
+    yield from _slices(n, step)
+
+
+def fingerprint(X: Any) -> str:
+    """Digest of the content of X: shape, type and every value, read block by block."""
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(f"{type(X).__name__ if is_sparse(X) else 'dense'} {X.shape} {np.dtype(X.dtype)}".encode())
+    for block in row_blocks(X):
+        rows = X[block]
+        parts = (rows.indptr, rows.indices, rows.data) if sp.issparse(rows) else (rows,)
+        for part in parts:
+            digest.update(np.ascontiguousarray(part).data)
+    return digest.hexdigest()
+
+
+def on_disk(X: Any) -> bool:
+    """Whether the values of X lie in a memory map, so that reading them all has a price."""
+    array = X.indices if is_sparse(X) else X
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap):
+            return True
+        array = array.base
+    return False
+
+
+def n_threads() -> int:
+    """Threads that sparse products share the work over: OMP_NUM_THREADS, or the cores of this process."""
+    setting = os.environ.get("OMP_NUM_THREADS", "")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(setting) if setting.isdigit() and int(setting) > 0 else cores
+
+
+def product(X: Any, B: NDArray) -> NDArray:
+    """X @ B. SciPy multiplies sparse rows in one thread; here blocks of rows go to several."""
+    if not is_sparse(X):
+        return np.asarray(X @ B)
+    B = np.ascontiguousarray(B)
+    out = np.empty((X.shape[0], B.shape[1]), dtype=np.result_type(X.dtype, B.dtype))
+
+    def fill(block: slice) -> None:
+        out[block] = X[block] @ B
+
+    step = max(1, -(-X.shape[0] // n_threads())) if sp.issparse(X) and not on_disk(X) else None
+    _in_threads(fill, list(row_blocks(X)) if step is None else _slices(X.shape[0], step))
+    return out
+
+
+def product_transposed(X: Any, R: NDArray) -> NDArray:
+    """X.T @ R, with the columns of R shared out over threads where X is sparse."""
+    if not is_sparse(X):
+        return np.asarray(X.T @ R)
+    out = np.zeros((X.shape[1], R.shape[1]), dtype=np.result_type(X.dtype, R.dtype))
+    columns = _slices(R.shape[1], max(1, -(-R.shape[1] // n_threads())))
+    for block in [slice(None)] if sp.issparse(X) and not on_disk(X) else row_blocks(X):
+        rows, part = X[block] if block != slice(None) else X, R[block]
+
+        def add(column: slice, rows: Any = rows, part: NDArray = part) -> None:
+            out[:, column] += rows.T @ np.ascontiguousarray(part[:, column])
+
+        _in_threads(add, columns)
+    return out
+
+
+def add_product_transposed(out: NDArray, X: Any, C: NDArray) -> None:
+    """``out += X.T @ C`` for a few rows X and many columns, a block of columns at a time."""
+    columns = X.T.tocsr() if sp.issparse(X) else X.T
+    step = max(1, -(-len(out) // n_threads()))
+    step = min(step, max(1, BLOCK_BYTES // 8 // (C.shape[1] * out.itemsize)))
+
+    def add(block: slice) -> None:
+        out[block] += columns[block] @ C
+
+    _in_threads(add, _slices(len(out), step))
+
+
+def gram(X: Any) -> NDArray[np.float64]:
+    """X @ X.T in float64, from pairs of row blocks."""
+    n = X.shape[0]
+    G = np.empty((n, n))
+    blocks = list(row_blocks(X))
+    for a, left in enumerate(blocks):
+        rows = X[left].astype(np.float64)
+        for right in blocks[: a + 1]:
+            columns = rows if right == left else X[right].astype(np.float64)
+            part = rows @ columns.T
+            G[left, right] = part.toarray() if sp.issparse(part) else part
+            G[right, left] = G[left, right].T
+    return G
+
+
+def gram_of_columns(X: Any) -> NDArray[np.float64]:
+    """X.T @ X in float64, summed over dense blocks of rows."""
+    G = np.zeros((X.shape[1], X.shape[1]))
+    step = max(1, BLOCK_BYTES // (8 * X.shape[1]))
+    for block in _slices(X.shape[0], step):
+        rows = X[block].toarray() if is_sparse(X) else X[block]
+        rows = rows.astype(np.float64)
+        G += rows.T @ rows
+    return G
+
+
+def row_means(X: Any) -> NDArray[np.float64]:
+    """Mean of each row over the columns."""
+    ones = np.ones((X.shape[1], 1))
+    return np.concatenate([np.asarray(X[block] @ ones).ravel() for block in row_blocks(X)]) / X.shape[1]
+
+
+def _slices(n: int, step: int) -> list[slice]:
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+def _in_threads(work: Callable[[slice], None], pieces: list[slice]) -> None:
+    """Do the pieces of work in threads; SciPy's sparse products let go of the interpreter lock."""
+    if len(pieces) == 1 or n_threads() == 1:
+        for piece in pieces:
+            work(piece)
+    else:
+        with ThreadPoolExecutor(n_threads()) as pool:
+            list(pool.map(work, pieces))

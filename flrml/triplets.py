@@ -1,0 +1,133 @@
+"""Triplets (i, j, k): sample i should be more similar to j than to k."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from flrml.exceptions import FlrmlWarning
+
+
+def draw_triplets(y: ArrayLike, n_triplets: int = 5, random_state: Any = None) -> NDArray[np.int64]:
+    """Draw random triplets from labels.
+
+    Each sample i is the anchor of ``n_triplets`` triplets: j is another sample of i's class and k a sample of
+    another class, both drawn uniformly and independently.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Labels, of any type that NumPy can sort.
+    n_triplets : int, default 5
+        Triplets per sample.
+    random_state : int, RandomState or None
+        Seed.
+
+    Returns
+    -------
+    ndarray of shape (m, 3), int64
+        Row numbers (i, j, k), ordered by anchor. A sample that is alone in its class has no positive and hence
+        no triplet; one warning counts such samples.
+
+    Examples
+    --------
+    >>> draw_triplets(["a", "a", "b"], n_triplets=1, random_state=0)[:, 0]  # doctest: +SKIP
+    array([0, 1])
+    """
+    y = np.asarray(y)
+    if y.ndim != 1:
+        raise ValueError(f"y must be one-dimensional, got an array of shape {y.shape}")
+    if n_triplets < 1:
+        raise ValueError(f"n_triplets must be at least 1, got {n_triplets}")
+    random = check_random_state(random_state)
+    classes, label, count = np.unique(y, return_inverse=True, return_counts=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y has {len(classes)} class(es): {classes[:1].tolist()}. Triplets need at least two classes, "
+            "so that every sample has a negative."
+        )
+    if count.max() < 2:
+        raise ValueError("every class of y has a single member, so no sample has a positive")
+    n = len(y)
+    by_class = np.argsort(label, kind="stable")
+    start = np.cumsum(count) - count
+    place = np.empty(n, dtype=np.int64)  # of a sample among the members of its class
+    place[by_class] = np.arange(n) - np.repeat(start, count)
+
+    anchors = np.flatnonzero(count[label] > 1)
+    if len(anchors) < n:
+        warnings.warn(
+            f"{n - len(anchors)} sample(s) are alone in their class; they have no positive and get no triplets",
+            FlrmlWarning,
+            stacklevel=2,
+        )
+    i = np.repeat(anchors, n_triplets)
+    size, first = count[label[i]], start[label[i]]
+    j = random.randint(0, size - 1)
+    j += j >= place[i]  # skip i itself
+    k = random.randint(0, n - size)
+    k += np.where(k >= first, size, 0)  # skip i's class
+    return np.column_stack((i, by_class[first + j], by_class[k]))
+
+
+def check_triplets(triplets: ArrayLike, n: int) -> NDArray[np.int64]:
+    """Return triplets as an (m, 3) int64 array, or raise an error that names the first bad row.
+
+    Parameters
+    ----------
+    triplets : array-like of shape (m, 3)
+        Row numbers (i, j, k), three different ones each.
+    n : int
+        Number of samples that they refer to.
+    """
+    T = np.asarray(triplets)
+    if T.ndim != 2 or T.shape[1] != 3 or len(T) == 0:
+        raise ValueError(
+            f"triplets must have the shape (m, 3) with m at least 1: one row (i, j, k) each; got {T.shape}"
+        )
+    if not np.issubdtype(T.dtype, np.number) or np.iscomplexobj(T):
+        raise ValueError(f"triplets must be row numbers, got values of type {T.dtype}")
+    checks = (
+        (~np.all(np.mod(T, 1) == 0, axis=1), "row numbers must be whole"),
+        (np.any((T < 0) | (n <= T), axis=1), f"row numbers must lie in 0 to {n - 1}"),
+        (
+            (T[:, 0] == T[:, 1]) | (T[:, 0] == T[:, 2]) | (T[:, 1] == T[:, 2]),
+            "the three row numbers must differ",
+        ),
+    )
+    for bad, rule in checks:
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise ValueError(f"triplet {row} is {tuple(T[row].tolist())}: {rule}")
+    return T.astype(np.int64)
+
+
+def triplet_counts(triplets: NDArray, n: int, dtype: Any = np.float64) -> tuple[sp.csr_matrix, sp.csr_matrix]:
+    """Count how often sample i has j as a positive, and k as a negative: two sparse n × n matrices."""
+    i, j, k = triplets.T
+    ones = np.ones(len(triplets), dtype=dtype)
+    return (
+        sp.csr_matrix((ones, (i, j)), shape=(n, n), dtype=dtype),
+        sp.csr_matrix((ones, (i, k)), shape=(n, n), dtype=dtype),
+    )
+
+
+def contrast_matrix(positives: sp.csr_matrix, negatives: sp.csr_matrix) -> sp.csr_matrix:
+    """Aᵀ, whose row i takes the mean of i's positives minus that of its negatives, shrunk by t/(t + 1).
+
+    Row i holds +1/(t_i + 1) at every positive and −1/(t_i + 1) at every negative of i, where t_i is the number
+    of its triplets. Half a triplet, whose third sample is not among the columns, counts one half.
+
+    Parameters
+    ----------
+    positives, negatives : csr_matrix of shape (n, n)
+        From :func:`triplet_counts`, or the same rows and columns of both.
+    """
+    difference = (positives - negatives).tocsr()
+    t = np.asarray(positives.sum(axis=1) + negatives.sum(axis=1)).ravel() / 2
+    weights = np.repeat(1 / (t + 1), np.diff(difference.indptr))
+    difference.data = (difference.data * weights).astype(positives.dtype)
+    return difference
