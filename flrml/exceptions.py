@@ -11,3 +11,7 @@ class SpectrumError(ValueError):
 
 class DatasetError(ValueError):
     """A data set is missing, damaged or inconsistent; the message says where and what to do."""
+
+
+class NoSolutionError(ArithmeticError):
+    """A method found no finite, non-zero solution."""
