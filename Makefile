@@ -37,7 +37,7 @@ lint: $(READY) ## ruff (lint and format) and mypy
 	mypy
 
 test: lint ## lint, then the quick tests
-	pytest -n $(CORES) -m "not slow" tests
+	OMP_NUM_THREADS=1 pytest -n $(CORES) -m "not slow" tests
 
 test-real: $(READY) ## accuracies on the real data sets in FLRML_RAW_DIR (about half an hour)
 	pytest -m "real_data" -s tests

@@ -32,6 +32,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     n_triplets: int
     verbose: int
     n_features_in_: int
+    components_: NDArray
 
     def transform(self, X: Any) -> NDArray:
         """Embed rows: X Lᵀ. Compare the result by cosine.
@@ -269,7 +270,7 @@ class FLRML(LowRankMetric):
         found = stiefel.minimize(loss, P, E=E, max_iter=self.max_iter, tol=self.tol, callback=self._report)
 
         self.weights_ = loss.s
-        self.components_ = spectrum.lift(found.P * np.sqrt(loss.s)).T
+        self.components_ = spectrum.lift((found.P * np.sqrt(loss.s)).astype(X.dtype)).T
         self.n_iter_ = len(found.steps)
         self.history_ = np.array(found.values)
         self.spectrum_ = spectrum.unbind()
@@ -290,12 +291,11 @@ class FLRML(LowRankMetric):
     def _start(self, spectrum: Spectrum, d: int, random: np.random.RandomState) -> tuple[NDArray, NDArray]:
         dtype = spectrum.basis.dtype
         if self.init == "random":
-            P = stiefel.random_point(spectrum.rank, d, random, dtype)
-            return P, spectrum @ P
-        rotation = stiefel.random_point(d, d, random, dtype)
-        P = np.zeros((spectrum.rank, d), dtype=dtype)
-        P[:d] = rotation
-        return P, spectrum.top(rotation)
+            P = stiefel.random_point(spectrum.rank, d, random)
+            return P, spectrum @ P.astype(dtype)
+        rotation = stiefel.random_point(d, d, random)
+        P = np.vstack((rotation, np.zeros((spectrum.rank - d, d))))
+        return P, spectrum.top(rotation.astype(dtype))
 
     def _report(self, iteration: int, state: stiefel.Minimum) -> None:
         self._say(
@@ -426,16 +426,6 @@ class MFLRML(LowRankMetric):
         """
         return self._learn(X, y, triplets, 1, None, reset=not hasattr(self, "n_iter_"))
 
-    @property
-    def components_(self) -> NDArray:
-        """The map L, of shape (d, D)."""
-        if not hasattr(self, "_map"):
-            raise AttributeError("components_ exists after fit or partial_fit")
-        if self._scale != 1:
-            self._map *= np.asarray(self._scale, dtype=self._map.dtype)
-            self._scale = 1.0
-        return self._map.T
-
     def _learn(self, X, y, triplets, n_batches, callback, *, reset) -> "MFLRML":
         X = self._check_rows(X, reset=reset, lazy=True, ensure_min_samples=3)
         if reset:
@@ -451,8 +441,17 @@ class MFLRML(LowRankMetric):
             self._step(self._read(X, rows), contrast_matrix(*(c[rows][:, rows] for c in counts)))
             self._say(f"mini-batch {batch + 1}/{n_batches}: mean hinge {self.history_[-1]:.4g} margins")
             if callback is not None:
+                self._settle()
                 callback(self)
+        self._settle()
         return self
+
+    def _settle(self) -> None:
+        """Bring the scale into the map."""
+        if self._scale != 1:
+            self._map *= np.asarray(self._scale, dtype=self._map.dtype)
+            self._scale = 1.0
+        self.components_ = self._map.T
 
     def _draw_batch(self, T: NDArray, n: int) -> NDArray:
         """Rows of the samples of some random triplets, and of random others up to d + 10."""
@@ -477,11 +476,11 @@ class MFLRML(LowRankMetric):
         reference, d = self.variant == "reference", self._map.shape[1]
         means = row_means(X) if reference else None
         sigma, V = _batch_svd(X, means)
-        if self.n_iter_ == 0:  # as if L were Gaussian noise, of which only this projection matters
-            B = self._random.standard_normal((d, len(sigma))) * sigma
+        if self.n_iter_ == 0:  # as if L were Gaussian noise, of which only the embedding of the batch matters
+            B = (self._random.standard_normal((d, len(V))) @ V) * sigma
         else:
             B = (product(X, self._map).astype(np.float64) * self._scale).T @ V
-        Q, root_s, Pt = np.linalg.svd(B, full_matrices=False)
+        Q, root_s, Pt = np.linalg.svd(_over_coordinates(B) if reference else B, full_matrices=False)
         P, s = Pt.T, root_s**2
 
         E = V @ P
@@ -491,7 +490,8 @@ class MFLRML(LowRankMetric):
         z = -(Z @ s)
         active = np.ones(len(V)) if reference else (z + margin > 0).astype(np.float64)
         G = -(V.T @ (contrasts.T @ (active[:, None] * E) + active[:, None] * M)) * s
-        P_next = stiefel.polar(P - stiefel.project(P, G))
+        target = P - stiefel.project(P, G)
+        P_next = stiefel.polar(_over_coordinates(target.T).T if reference else target)
         s_next = softplus(active @ Z)
 
         self.n_iter_ += 1
@@ -506,12 +506,16 @@ class MFLRML(LowRankMetric):
         """Lᵀ ← (1 − ρ) Lᵀ + ρ Xᵀ C, touching only the features that occur in X."""
         self._scale *= 1 - rho
         if self._scale < 1e-6:
-            self._map *= np.asarray(self._scale, dtype=self._map.dtype)
-            self._scale = 1.0
+            self._settle()
         C = (rho / self._scale * C).astype(self._map.dtype)
         add_product_transposed(self._map, X, C)
         if means is not None:
             self._map -= (means @ C).astype(C.dtype)
+
+
+def _over_coordinates(B: NDArray) -> NDArray:
+    """Take off the mean over the singular coordinates, as the reference code does before each small SVD."""
+    return B - B.mean(axis=1, keepdims=True)
 
 
 def _batch_svd(X: Any, means: NDArray | None) -> tuple[NDArray, NDArray]:
@@ -522,5 +526,6 @@ def _batch_svd(X: Any, means: NDArray | None) -> tuple[NDArray, NDArray]:
     values, V = scipy.linalg.eigh(G)
     kept = values > RELATIVE_CUT**2 * max(values[-1], 0)
     if not kept.any():
-        raise ValueError("all rows of a mini-batch are zero, so nothing can be learned from it")
+        constant = "zero" if means is None else "constant"
+        raise ValueError(f"all rows of a mini-batch are {constant} (n_features={X.shape[1]}): nothing to learn")
     return np.sqrt(values[kept][::-1]), V[:, kept][:, ::-1]

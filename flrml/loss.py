@@ -95,7 +95,7 @@ class MarginLoss:
 
     def image(self, P: NDArray) -> NDArray:
         """E = V P."""
-        return self.spectrum @ P
+        return self.spectrum @ P.astype(self.contrasts.dtype, copy=False)
 
     def value(self, E: NDArray) -> float:
         """f at a trial point, for the active set of the last accepted one."""
@@ -103,12 +103,12 @@ class MarginLoss:
         self._trial = (E, M)
         return objective(self._k(E, M), self.margin, self.active.sum())
 
-    def along(self, E: NDArray, EG: NDArray) -> Callable[[NDArray, NDArray], float]:
-        """f at E a + EG b: k is a quadratic form in (a, b), so that no further trial touches the n samples."""
-        M, MG = self._differences(E), self._differences(EG)
+    def along(self, E: NDArray, EQ: NDArray) -> Callable[[NDArray, NDArray], float]:
+        """f at E a + EQ b: k is a quadratic form in (a, b), so that no further trial touches the n samples."""
+        M, MQ = self._differences(E), self._differences(EQ)
         active = self.active[:, None]
-        E, EG, n_active = active * E, active * EG, self.active.sum()
-        H = np.block([[E.T @ M, E.T @ MG], [EG.T @ M, EG.T @ MG]])
+        E, EQ, n_active = active * E, active * EQ, self.active.sum()
+        H = np.block([[E.T @ M, E.T @ MQ], [EQ.T @ M, EQ.T @ MQ]])
 
         def value(a: NDArray, b: NDArray) -> float:
             C = np.vstack((a, b))
@@ -152,4 +152,4 @@ class MarginLoss:
         active = self.active[:, None]
         R = product(self.contrasts_transposed, active * E)
         R += active * M
-        return self.spectrum.transposed_matmul(R * slope(k))
+        return self.spectrum.transposed_matmul(R * slope(k)).astype(np.float64)

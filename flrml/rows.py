@@ -108,7 +108,7 @@ def fingerprint(X: Any) -> str:
 
 def on_disk(X: Any) -> bool:
     """Whether the values of X lie in a memory map, so that reading them all has a price."""
-    array = X.indices if is_sparse(X) else X
+    array = getattr(X, "indices", None) if is_sparse(X) else X
     while isinstance(array, np.ndarray):
         if isinstance(array, np.memmap):
             return True

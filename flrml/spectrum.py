@@ -247,16 +247,20 @@ def decompose(
     else:
         side = "left" if n <= n_features else "right"
         values, basis = _eigen(_gram_matrix(X, means, side))
-    kept = _kept(values, max_rank, REFERENCE_CUT if centred else 0.0)
-    dtype = np.dtype(X.dtype)
+    kept = min(int(np.sum(values > max(RELATIVE_CUT * values[0], REFERENCE_CUT if centred else 0.0))), max_rank)
+    if kept == 0:
+        constant = "constant" if centred else "zero"
+        raise ValueError(f"X has rank 0: all its rows are {constant} (n_features={n_features})")
+    basis, dtype = basis[:, :kept], np.dtype(X.dtype)
+    signs = _signs(basis)
     settings = {"max_rank": max_rank, "centred": centred, "method": method}
     if method == "randomized" and isinstance(random_state, int | np.integer):
         settings["seed"] = int(random_state)
     return Spectrum(
         values[:kept].astype(dtype),
-        np.ascontiguousarray(basis[:, :kept], dtype=dtype),
+        np.multiply(basis, signs, dtype=dtype, casting="same_kind", order="C"),
         side,
-        None if dual is None else np.ascontiguousarray(dual[:, :kept], dtype=dtype),
+        None if dual is None else np.multiply(dual[:, :kept], signs, dtype=dtype, casting="same_kind", order="C"),
         means,
         fingerprint(X),
         settings,
@@ -291,11 +295,10 @@ def _eigen(G: NDArray) -> tuple[NDArray, NDArray]:
     return np.sqrt(np.maximum(values[::-1], 0)), vectors[:, ::-1]
 
 
-def _kept(values: NDArray, max_rank: int, absolute_cut: float) -> int:
-    kept = min(int(np.sum(values > max(RELATIVE_CUT * values[0], absolute_cut))), max_rank)
-    if kept == 0:
-        raise ValueError("X has rank 0: all its rows are zero (or constant, where the row means are taken off)")
-    return kept
+def _signs(basis: NDArray) -> NDArray:
+    """Signs that make the largest entry of each column positive, so that rounding does not decide them."""
+    signs = np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(basis.shape[1])])
+    return np.where(signs == 0, 1, signs)
 
 
 def _randomized(X: Any, means: NDArray | None, max_rank: int, random: Any) -> tuple[NDArray, NDArray, NDArray]:

@@ -6,9 +6,10 @@ feasible method for optimization with orthogonality constraints", Mathematical P
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 SUFFICIENT_DECREASE = 1e-4  # ρ
@@ -28,8 +29,8 @@ class Problem(Protocol):
     def value(self, E: NDArray) -> float:
         """Return the value at a trial point with image E."""
 
-    def along(self, E: NDArray, EG: NDArray) -> Callable[[NDArray, NDArray], float]:
-        """Return the value of E a + EG b as a function of (a, b), for when many such points are tried."""
+    def along(self, E: NDArray, EQ: NDArray) -> Callable[[NDArray, NDArray], float]:
+        """Return the value of E a + EQ b as a function of (a, b), for when many such points are tried."""
 
     def accept(self, E: NDArray) -> tuple[float, NDArray]:
         """Move to the point with image E: return the value to compare trials with, and the gradient there."""
@@ -59,10 +60,11 @@ class Minimum:
 
 
 class CayleyCurve:
-    """The curve P(τ) = P − τ U (I + τ/2 VᵀU)⁻¹ Vᵀ P with U = [G, P] and V = [P, −G].
+    """The Cayley curve P(τ) = (I + τ/2 W)⁻¹ (I − τ/2 W) P with W = G Pᵀ − P Gᵀ.
 
-    It stays on the manifold and leaves P along minus the projected gradient, G − P Gᵀ P. Every point is
-    P a + G b with d × d matrices a and b, so a linear image moves as E(P) a + E(G) b.
+    It stays on the manifold and leaves P along minus the projected gradient, G − P Gᵀ P. It lies in the span of
+    P and an orthonormal complement Q of at most d columns: P(τ) = P a + Q b with small matrices a and b, for any
+    τ. A linear image therefore moves as E(P) a + E(Q) b.
 
     Parameters
     ----------
@@ -70,26 +72,34 @@ class CayleyCurve:
         Start, with orthonormal columns.
     G : ndarray of shape (r, d)
         Gradient at P.
+
+    Attributes
+    ----------
+    Q : ndarray of shape (r, min(d, r - d))
+        The complement; G = P PᵀG + Q B.
     """
 
     def __init__(self, P: NDArray, G: NDArray):
-        self.P, self.G = P, G
-        PtG = P.T @ G
-        self.VtP = np.vstack((np.eye(P.shape[1], dtype=P.dtype), -PtG.T))
-        self.VtU = np.block([[PtG, np.eye(len(PtG), dtype=P.dtype)], [-G.T @ G, -PtG.T]])
+        d = P.shape[1]
+        A = P.T @ G
+        basis, R = scipy.linalg.qr(np.hstack((P, G - P @ A)), mode="economic", check_finite=False)
+        self.P, self.Q, B = P, basis[:, d:], R[d:, d:]
+        self.S = np.block([[A - A.T, -B.T], [B, np.zeros((len(B), len(B)))]])
 
     def coefficients(self, tau: float) -> tuple[NDArray, NDArray]:
-        """Return (a, b) of the point P(τ) = P a + G b."""
+        """Return (a, b) of the point P(τ) = P a + Q b."""
         d = self.P.shape[1]
-        system = np.eye(2 * d) + 0.5 * tau * self.VtU.astype(np.float64)
-        solution = -tau * np.linalg.solve(system, self.VtP.astype(np.float64))
-        b, a = solution[:d], np.eye(d) + solution[d:]
-        return a.astype(self.P.dtype), b.astype(self.P.dtype)
+        largest = 1e10 / max(float(np.abs(self.S).max()), 1e-300)  # beyond it the system has no accuracy left
+        half, identity = 0.5 * min(tau, largest) * self.S, np.eye(len(self.S))
+        C = np.linalg.solve(identity + half, (identity - half)[:, :d])
+        if np.abs(C.T @ C - np.eye(d)).max() > 1e-13:  # rounding, for large τ
+            C = polar(C)
+        return C[:d], C[d:]
 
     def at(self, tau: float) -> NDArray:
         """Return P(τ)."""
         a, b = self.coefficients(tau)
-        return self.P @ a + self.G @ b
+        return self.P @ a + self.Q @ b
 
 
 def project(P: NDArray, G: NDArray) -> NDArray:
@@ -103,10 +113,10 @@ def polar(Y: NDArray) -> NDArray:
     return left @ right
 
 
-def random_point(r: int, d: int, random: np.random.RandomState, dtype: Any = np.float64) -> NDArray:
+def random_point(r: int, d: int, random: np.random.RandomState) -> NDArray:
     """Uniformly random r × d matrix with orthonormal columns."""
     Q, R = np.linalg.qr(random.standard_normal((r, d)))
-    return (Q * np.where(np.diag(R) < 0, -1.0, 1.0)).astype(dtype)
+    return Q * np.where(np.diag(R) < 0, -1.0, 1.0)
 
 
 def minimize(
@@ -119,6 +129,9 @@ def minimize(
     callback: Callable[[int, Minimum], None] | None = None,
 ) -> Minimum:
     """Minimise a problem from the point P.
+
+    P and the gradient are kept in float64, so that PᵀP = I holds to rounding; images have the type that the
+    problem gives them.
 
     Parameters
     ----------
@@ -137,28 +150,30 @@ def minimize(
         Called with the iteration's number and the state so far after every iteration.
     """
     E = problem.image(P) if E is None else E
+    P = P.astype(np.float64)
     value, G = problem.accept(E)
     state = Minimum(P, E, [float(value)])
     descent = project(P, G)
     tau, average, weight = FIRST_STEP, value, 1.0
     for iteration in range(1, max_iter + 1):
-        curve, EG = CayleyCurve(P, G), problem.image(G)
+        curve = CayleyCurve(P, G)
+        EQ = problem.image(curve.Q)
         required = SUFFICIENT_DECREASE * float(np.sum(descent * descent))
         if required == 0:
             state.converged = True
             break
         # The image of the first trial is most often the next point's; further trials do without theirs.
         a, b = curve.coefficients(tau)
-        E_next = E @ a + EG @ b
+        E_next = _combined(E, EQ, a, b)
         if problem.value(E_next) > average - tau * required:
-            value_at = problem.along(E, EG)
+            value_at = problem.along(E, EQ)
             for _ in range(MAX_TRIALS - 1):
                 tau *= BACKTRACKING
                 a, b = curve.coefficients(tau)
                 if value_at(a, b) <= average - tau * required:
                     break
-            E_next = E @ a + EG @ b
-        P_next, E = _restored(P @ a + G @ b, E_next)
+            E_next = _combined(E, EQ, a, b)
+        P_next, E = P @ a + curve.Q @ b, E_next
         state.steps.append(tau)
         previous, (value, G) = value, problem.accept(E)
         moved, descent_next = P_next - P, project(P_next, G)
@@ -179,6 +194,12 @@ def minimize(
     return state
 
 
+def _combined(E: NDArray, EQ: NDArray, a: NDArray, b: NDArray) -> NDArray:
+    out = E @ a.astype(E.dtype)
+    out += EQ @ b.astype(E.dtype)
+    return out
+
+
 def _barzilai_borwein(moved: NDArray, turned: NDArray, iteration: int) -> float:
     """Step from the last move ΔP and change of the projected gradient, long and short form in turns."""
     inner = abs(float(np.sum(moved * turned)))
@@ -189,12 +210,3 @@ def _barzilai_borwein(moved: NDArray, turned: NDArray, iteration: int) -> float:
     else:
         tau = inner / float(np.sum(turned * turned))
     return max(min(tau, LARGEST_STEP), SMALLEST_STEP)
-
-
-def _restored(P: NDArray, E: NDArray) -> tuple[NDArray, NDArray]:
-    """Take rounding errors off PᵀP = I, in P and in its image alike."""
-    drift = P.T @ P - np.eye(P.shape[1], dtype=P.dtype)
-    if np.abs(drift).max() > 1e3 * np.finfo(P.dtype).eps:
-        back = np.eye(P.shape[1], dtype=P.dtype) - drift / 2 + 0.375 * (drift @ drift)
-        return P @ back, E @ back
-    return P, E

@@ -34,8 +34,11 @@ def draw_triplets(y: ArrayLike, n_triplets: int = 5, random_state: Any = None) -
 
     Examples
     --------
-    >>> draw_triplets(["a", "a", "b"], n_triplets=1, random_state=0)[:, 0]  # doctest: +SKIP
-    array([0, 1])
+    >>> draw_triplets(["a", "a", "b", "b"], n_triplets=1, random_state=0)
+    array([[0, 1, 2],
+           [1, 0, 3],
+           [2, 3, 1],
+           [3, 2, 0]])
     """
     y = np.asarray(y)
     if y.ndim != 1:

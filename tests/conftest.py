@@ -1,0 +1,39 @@
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import settings
+from sklearn.datasets import load_digits
+from sklearn.preprocessing import normalize
+
+settings.register_profile("flrml", deadline=None, max_examples=25, derandomize=True)
+settings.load_profile("flrml")
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """scikit-learn's digits with unit rows: training rows, labels, test rows, labels."""
+    X, y = load_digits(return_X_y=True)
+    X = normalize(X)
+    return X[:1200], y[:1200], X[1200:], y[1200:]
+
+
+@pytest.fixture(scope="session")
+def text():
+    """Made-up sparse word counts with unit rows and four classes."""
+    random = np.random.RandomState(0)
+    topics = random.dirichlet(np.full(300, 0.05), size=4)
+    y = random.randint(0, 4, 160)
+    counts = np.array([random.multinomial(60, 0.6 * topics[label] + 0.4 / 300) for label in y])
+    return normalize(sp.csr_matrix(counts.astype(np.float64))), y
+
+
+@pytest.fixture(scope="session")
+def raw_dir():
+    """Folder of real data sets: FLRML_RAW_DIR, or the one beside the working copy."""
+    folder = Path(os.environ.get("FLRML_RAW_DIR", Path(__file__).parents[2] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip("no folder of real data sets: set FLRML_RAW_DIR")
+    return folder

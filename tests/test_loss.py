@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+
+from flrml import decompose, stiefel
+from flrml.loss import MarginLoss, objective, slope, softplus
+from flrml.triplets import contrast_matrix, draw_triplets, triplet_counts
+from tests.literal import LiteralLoss, z_by_loops
+
+
+def problem(n=40, n_features=15, d=4, seed=0, dtype=np.float64, **options):
+    random = np.random.RandomState(seed)
+    X = random.standard_normal((n, n_features))
+    X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(dtype)
+    T = draw_triplets(np.arange(n) % 3, 5, seed)
+    contrasts = contrast_matrix(*triplet_counts(T, n, dtype))
+    loss = MarginLoss(decompose(X), contrasts, random=random, **options)
+    P = stiefel.random_point(loss.spectrum.rank, d, random)
+    loss.start(loss.image(P))
+    return loss, P, T
+
+
+def literal(loss):
+    V = loss.spectrum @ np.eye(loss.spectrum.rank, dtype=loss.contrasts.dtype)
+    return LiteralLoss(V, loss.contrasts, loss.margin, loss.active.copy())
+
+
+shapes = pytest.mark.parametrize(("n", "n_features"), [(40, 15), (20, 50)], ids=["tall", "wide"])
+
+
+@shapes
+@pytest.mark.parametrize("margin_ratio", [0.01, 1.0])
+def test_value_and_gradient_equal_the_literal_ones(n, n_features, margin_ratio):
+    loss, P, _ = problem(n, n_features, margin_ratio=margin_ratio)
+    judge = literal(loss)
+    assert loss.value(loss.image(P)) == pytest.approx(judge.value(P), rel=1e-12)
+    (value, G), (value_judge, G_judge) = loss.accept(loss.image(P)), judge.accept(P)
+    assert value == pytest.approx(value_judge, rel=1e-12)
+    assert np.allclose(G, G_judge, atol=1e-10)
+    assert np.allclose(loss.s, judge.s, atol=1e-10)
+    assert np.array_equal(loss.active, judge.active)
+
+
+@shapes
+def test_the_whole_descent_equals_the_literal_one(n, n_features):
+    loss, P, _ = problem(n, n_features)
+    judge = literal(loss)
+    fast = stiefel.minimize(loss, P, max_iter=30, tol=0)
+    slow = stiefel.minimize(judge, P, max_iter=30, tol=0)
+    assert np.allclose(fast.values, slow.values, rtol=1e-8)
+    assert np.allclose(fast.E, judge.V @ fast.P, atol=1e-10)
+    assert np.allclose(fast.P.T @ fast.P, np.eye(4), atol=1e-8)
+
+
+def test_the_gradient_equals_finite_differences():
+    loss, P, _ = problem()
+    loss.accept(loss.image(P))
+    _, G = loss.accept(loss.image(P))
+    random = np.random.RandomState(5)
+    for _ in range(5):
+        direction = random.standard_normal(P.shape)
+        step = 1e-6
+        ahead, behind = (loss.value(loss.image(P + sign * step * direction)) for sign in (1, -1))
+        assert np.sum(G * direction) == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-8)
+
+
+def test_the_slope_is_the_derivative_of_the_objective():
+    k, step = np.linspace(-3, 3, 13), 1e-6
+    for a in range(len(k)):
+        shift = step * (np.arange(len(k)) == a)
+        difference = (objective(k + shift, 0.1, 3) - objective(k - shift, 0.1, 3)) / (2 * step)
+        assert slope(k)[a] == pytest.approx(difference, abs=1e-7)
+
+
+def test_values_along_a_curve_equal_values_at_its_points():
+    loss, P, _ = problem()
+    E, EQ = loss.image(P), loss.image(np.random.RandomState(1).standard_normal(P.shape))
+    along, random = loss.along(E, EQ), np.random.RandomState(2)
+    for _ in range(3):
+        a, b = random.standard_normal((2, 4, 4))
+        assert along(a, b) == pytest.approx(loss.value(E @ a + EQ @ b), rel=1e-12)
+
+
+def test_z_equals_a_loop_over_triplets():
+    loss, P, T = problem()
+    E = loss.image(P)
+    Y = E * np.sqrt(loss.s)
+    assert np.allclose(loss._z, z_by_loops(Y, T))
+    assert loss.margin > 0
+    assert np.array_equal(loss.active, loss._z + loss.margin > 0)
+
+
+def test_the_start_is_a_fixed_point_of_the_weights():
+    loss, P, _ = problem()
+    E = loss.image(P)
+    Z = E * (loss.contrasts @ E)
+    assert np.allclose(loss.s, softplus(loss.active @ Z), rtol=0.05)
+
+
+def test_many_iterations_reach_the_closed_form_for_a_fixed_active_set():
+    loss, P, _ = problem(60, 12, d=3, margin_ratio=1e6)  # so large a margin keeps every sample active
+    found = stiefel.minimize(loss, P, max_iter=3000, tol=1e-15)
+    judge = literal(loss)
+    _, vectors = np.linalg.eigh(-(judge.K + judge.K.T) / 2)
+    best = judge.value(vectors[:, -3:])
+    margins = loss.margin * len(judge.V)
+    assert found.values[-1] - margins == pytest.approx(best - margins, rel=1e-6)
+    assert np.allclose(np.linalg.svd(vectors[:, -3:].T @ found.P)[1], 1, atol=1e-4)
+
+
+def test_the_reference_variant_keeps_the_hinge_sum():
+    loss, P, T = problem(reference=True)
+    start, _ = loss.accept(loss.image(P))
+    assert start == pytest.approx(loss.value(loss.image(P)))
+    kept, _ = loss.accept(loss.image(P))
+    z = z_by_loops(loss.image(P) * np.sqrt(loss.s), T)
+    assert kept == pytest.approx(np.maximum(z + loss.margin, 0).sum())
+
+
+def test_softplus_is_smooth_and_does_not_overflow():
+    assert np.allclose(softplus(np.array([-1000.0, 0.0, 1000.0])), [0, np.log(2), 1000])

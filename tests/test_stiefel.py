@@ -1,0 +1,99 @@
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flrml import stiefel
+
+
+class Plain:
+    """A problem that is its own image."""
+
+    def __init__(self, function, gradient):
+        self.function, self.gradient = function, gradient
+
+    def image(self, P):
+        return P
+
+    def value(self, P):
+        return self.function(P)
+
+    def along(self, P, Q):
+        return lambda a, b: self.function(P @ a + Q @ b)
+
+    def accept(self, P):
+        return self.function(P), self.gradient(P)
+
+
+def random_point(r, d, seed=0):
+    return stiefel.random_point(r, d, np.random.RandomState(seed))
+
+
+@given(st.integers(1, 8), st.integers(0, 8), st.floats(1e-20, 1e20), st.integers(0, 99))
+def test_the_curve_stays_on_the_manifold(d, more, tau, seed):
+    P = random_point(d + more, d, seed)
+    G = np.random.RandomState(seed + 1).standard_normal(P.shape)
+    moved = stiefel.CayleyCurve(P, G).at(tau)
+    assert np.allclose(moved.T @ moved, np.eye(d), atol=1e-12)
+
+
+def test_the_curve_leaves_along_minus_the_projected_gradient():
+    P, tau = random_point(9, 3), 1e-7
+    G = np.random.RandomState(1).standard_normal(P.shape)
+    velocity = (stiefel.CayleyCurve(P, G).at(tau) - P) / tau
+    assert np.allclose(velocity, -stiefel.project(P, G), atol=1e-5)
+
+
+def test_top_eigenvectors_of_a_symmetric_matrix():
+    random = np.random.RandomState(0)
+    S = random.standard_normal((40, 40))
+    S = S + S.T
+    problem = Plain(lambda P: -np.sum(P * (S @ P)), lambda P: -2 * S @ P)
+    found = stiefel.minimize(problem, random_point(40, 5), max_iter=2000, tol=1e-13)
+    assert found.values[-1] == pytest.approx(-np.linalg.eigvalsh(S)[-5:].sum(), rel=1e-8)
+    assert np.allclose(found.P.T @ found.P, np.eye(5), atol=1e-10)
+    assert found.converged
+    assert len(found.values) == len(found.steps) + 1
+
+
+def test_the_orthogonal_procrustes_problem():
+    random = np.random.RandomState(0)
+    A, B = random.standard_normal((60, 6)), random.standard_normal((60, 6))
+    problem = Plain(lambda P: np.sum((A @ P - B) ** 2), lambda P: 2 * A.T @ (A @ P - B))
+    best, _ = scipy.linalg.orthogonal_procrustes(A, B)
+    # St(6, 6) has two components; start in that of the answer.
+    start = random_point(6, 6)
+    start[:, 0] *= np.sign(np.linalg.det(start) * np.linalg.det(best))
+    found = stiefel.minimize(problem, start, max_iter=2000, tol=1e-15)
+    assert np.allclose(found.P, best, atol=1e-5)
+
+
+def test_a_stationary_start_is_left_alone():
+    P = np.eye(5)[:, :2]
+    found = stiefel.minimize(Plain(lambda P: 1.0, np.zeros_like), P)
+    assert found.converged
+    assert found.steps == []
+    assert np.array_equal(found.P, P)
+
+
+def test_many_steps_stay_on_the_manifold():
+    P = random_point(12, 5)
+    for seed in range(200):
+        G = np.random.RandomState(seed).standard_normal(P.shape)
+        P = stiefel.CayleyCurve(P, G).at(10.0 ** (seed % 7 - 3))
+    assert np.allclose(P.T @ P, np.eye(5), atol=1e-12)
+
+
+@given(st.integers(1, 6), st.integers(0, 8), st.floats(1e-3, 10), st.integers(0, 99))
+def test_the_curve_equals_the_dense_formula(d, more, tau, seed):
+    P = random_point(d + more, d, seed)
+    G = np.random.RandomState(seed + 1).standard_normal(P.shape)
+    W, identity = G @ P.T - P @ G.T, np.eye(len(P))
+    dense = np.linalg.solve(identity + tau / 2 * W, (identity - tau / 2 * W) @ P)
+    assert np.allclose(stiefel.CayleyCurve(P, G).at(tau), dense, atol=1e-10)
+
+
+def test_polar_is_the_nearest_point():
+    Y = np.random.RandomState(0).standard_normal((8, 3))
+    assert np.allclose(stiefel.polar(Y), scipy.linalg.polar(Y)[0])
