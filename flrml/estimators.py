@@ -19,7 +19,7 @@ from flrml import stiefel
 from flrml.exceptions import FlrmlWarning, SpectrumError
 from flrml.loss import MarginLoss, softplus
 from flrml.rows import BinaryRows, add_product_transposed, gram, on_disk, product, row_means
-from flrml.spectrum import RELATIVE_CUT, Spectrum, decompose
+from flrml.spectrum import RELATIVE_CUT, Spectrum, column_signs, decompose
 from flrml.triplets import check_triplets, contrast_matrix, draw_triplets, triplet_counts
 
 PADDING = 10  # a mini-batch has at least so many samples more than directions
@@ -528,4 +528,5 @@ def _batch_svd(X: Any, means: NDArray | None) -> tuple[NDArray, NDArray]:
     if not kept.any():
         constant = "zero" if means is None else "constant"
         raise ValueError(f"all rows of a mini-batch are {constant} (n_features={X.shape[1]}): nothing to learn")
-    return np.sqrt(values[kept][::-1]), V[:, kept][:, ::-1]
+    V = V[:, kept][:, ::-1]
+    return np.sqrt(values[kept][::-1]), V * column_signs(V)

@@ -252,7 +252,7 @@ def decompose(
         constant = "constant" if centred else "zero"
         raise ValueError(f"X has rank 0: all its rows are {constant} (n_features={n_features})")
     basis, dtype = basis[:, :kept], np.dtype(X.dtype)
-    signs = _signs(basis)
+    signs = column_signs(basis)
     settings = {"max_rank": max_rank, "centred": centred, "method": method}
     if method == "randomized" and isinstance(random_state, int | np.integer):
         settings["seed"] = int(random_state)
@@ -295,7 +295,7 @@ def _eigen(G: NDArray) -> tuple[NDArray, NDArray]:
     return np.sqrt(np.maximum(values[::-1], 0)), vectors[:, ::-1]
 
 
-def _signs(basis: NDArray) -> NDArray:
+def column_signs(basis: NDArray) -> NDArray:
     """Signs that make the largest entry of each column positive, so that rounding does not decide them."""
     signs = np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(basis.shape[1])])
     return np.where(signs == 0, 1, signs)

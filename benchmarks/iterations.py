@@ -1,0 +1,73 @@
+"""Implicit against literal FLRML iterations, and how the implicit ones grow."""
+
+import numpy as np
+
+from benchmarks.timing import exponent, seconds, side_by_side
+from flrml import Spectrum, draw_triplets, stiefel
+from flrml.loss import MarginLoss
+from flrml.triplets import contrast_matrix, triplet_counts
+from tests.literal import LiteralLoss
+
+ITERATIONS = 3
+
+
+def problem(n, r, d, dtype):
+    """A loss on an orthonormal V of the given size, and a start."""
+    random = np.random.RandomState(0)
+    y = random.randint(0, 20, n)
+    V = random.standard_normal((n, r)) + 2 * random.standard_normal((20, r))[y]
+    R = np.linalg.cholesky(V.T @ V)
+    V = np.linalg.solve(R, V.T).T.astype(dtype)
+    contrasts = contrast_matrix(*triplet_counts(draw_triplets(y, 5, 0), n, dtype))
+    spectrum = Spectrum(np.ones(r, dtype=dtype), np.ascontiguousarray(V), "left", None, None, "", {})
+    loss = MarginLoss(spectrum, contrasts)
+    P = stiefel.random_point(r, d, random)
+    loss.start(loss.image(P))
+    return loss, P
+
+
+def descend(loss, P):
+    return stiefel.minimize(loss, P, max_iter=ITERATIONS, tol=0)
+
+
+def compare(n, r, d, dtype, repeats):
+    loss, P = problem(n, r, d, dtype)
+    judge = LiteralLoss(loss.spectrum.basis, loss.contrasts, loss.margin, loss.active.copy())
+    start = loss.active.copy()
+
+    def fast():
+        loss.active = start.copy()
+        return descend(loss, P)
+
+    def literal():
+        judge.active = start.copy()
+        judge._build()
+        return descend(judge, P)
+
+    apart = np.max(np.abs(np.array(fast().values) / literal().values - 1))
+    ours, theirs = side_by_side(fast, literal, repeats)
+    return theirs / ours, apart
+
+
+def growth(**sizes):
+    """Exponent of the time per iteration as one of n, r, d grows and the others stay."""
+    times = {name: [] for name in sizes}
+    base = {"n": 16_000, "r": 1_000, "d": 100}
+    for name, values in sizes.items():
+        for value in values:
+            loss, P = problem(**(base | {name: value}), dtype=np.float32)
+            times[name].append(min(seconds(lambda loss=loss, P=P: descend(loss, P)) for _ in range(3)))
+    return ", ".join(f"{name}^{exponent(sizes[name], times[name]):.2f}" for name in sizes)
+
+
+def rows():
+    for n, r, repeats in ((16_000, 3_000, 2), (60_000, 780, 2)):
+        for dtype in (np.float64, np.float32):
+            ratio, apart = compare(n, r, 100, dtype, repeats)
+            yield (
+                f"FLRML iteration, n = {n:,}, r = {r:,}, d = 100, {np.dtype(dtype)}",
+                "the paper's algorithm with its r × r matrix",
+                f"{ratio:.1f}× faster, objective equal to {apart:.0e}",
+            )
+    found = growth(n=[8_000, 16_000, 32_000], r=[500, 1_000, 2_000], d=[50, 100, 200])
+    yield "FLRML iteration as it grows, float32", "n = 16,000, r = 1,000, d = 100", f"time ~ {found}"
