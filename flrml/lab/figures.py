@@ -1,0 +1,206 @@
+"""Figures as PDF and PNG with their numbers as CSV, from result files alone."""
+
+import csv
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from flrml.baselines.registry import METHODS
+from flrml.lab.files import in_place, read_json
+from flrml.loss import softplus
+
+# Okabe and Ito's colours: told apart by the colour-blind, and in grey together with the markers.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
+MARKERS = "osD^vP*X"
+STYLE = {
+    "font.family": "serif",
+    "font.size": 9,
+    "axes.grid": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 4,
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 200,
+    "pdf.fonttype": 42,
+}
+
+
+@contextmanager
+def panels(
+    stem: str | Path, n: int = 1, columns: int = 3, size: tuple[float, float] = (2.6, 2.1)
+) -> Iterator[list[Axes]]:
+    """Axes of a figure in the common style, saved as ``stem``.pdf and .png when the block ends."""
+    columns = min(n, columns)
+    lines = -(-n // columns)
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(lines, columns, figsize=(size[0] * columns, size[1] * lines), squeeze=False)
+        used = list(axes.ravel())
+        for unused in used[n:]:
+            unused.remove()
+        try:
+            yield used[:n]
+            for suffix, metadata in ((".pdf", {"CreationDate": None}), (".png", {"Software": None})):
+                with in_place(f"{stem}{suffix}") as beside:
+                    figure.savefig(beside, format=suffix[1:], metadata=metadata)
+        finally:
+            plt.close(figure)
+
+
+def write_numbers(stem: str | Path, head: list[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Write the numbers behind a figure to ``stem``.csv."""
+    with in_place(f"{stem}.csv") as beside, beside.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([head, *rows])
+
+
+def draw_smoothing(stem: str | Path) -> None:
+    """μ(x) = log(1 + eˣ) against max(0, x)."""
+    x = np.linspace(-5, 5, 201)
+    with panels(stem, size=(3.4, 2.5)) as (axes,):
+        axes.plot(x, np.maximum(x, 0), "--", color=COLOURS[1], label="max(0, x)")
+        axes.plot(x, softplus(x), color=COLOURS[0], label="μ(x) = log(1 + eˣ)")
+        axes.set(xlabel="x", ylabel="value")
+        axes.legend()
+    write_numbers(stem, ["x", "max(0, x)", "mu(x)"], zip(x, np.maximum(x, 0), softplus(x), strict=True))
+
+
+def draw_convergence(stem: str | Path, paths: Iterable[str]) -> None:
+    """Objective per iteration relative to the first, a line per data set, a panel per variant."""
+    runs = [result for path in paths if (result := read_json(path))["outcome"] == "ok" and result["history"]]
+    methods = list(dict.fromkeys(run["method"] for run in runs))
+    datasets = list(dict.fromkeys(run["dataset"] for run in runs))
+    rows = []
+    with panels(stem, len(methods), size=(3.2, 2.6)) as axes:
+        for panel, method in zip(axes, methods, strict=True):
+            for run in (run for run in runs if run["method"] == method and run["seed"] == runs[0]["seed"]):
+                style = datasets.index(run["dataset"])
+                relative = np.array(run["history"]) / run["history"][0]
+                panel.plot(relative, label=run["dataset"], marker=MARKERS[style % 8], color=COLOURS[style % 8])
+                rows += [(method, run["dataset"], step, value) for step, value in enumerate(relative)]
+            panel.set(title=METHODS[method].label, xlabel="iteration", ylabel="objective / first objective")
+            panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes[0].legend()
+    write_numbers(stem, ["method", "dataset", "iteration", "relative objective"], rows)
+
+
+def draw_margin(stem: str | Path, paths: Iterable[str]) -> None:
+    """Accuracy against the margin ratio: mean and standard deviation over repeats, a panel per data set."""
+    results = sorted((read_json(path) for path in paths), key=lambda result: result["margin_ratio"])
+    rows = []
+    datasets = list(dict.fromkeys(result["dataset"] for result in results))
+    with panels(stem, len(datasets)) as axes:
+        for panel, dataset in zip(axes, datasets, strict=True):
+            found = [result for result in results if result["dataset"] == dataset]
+            ratios = [result["margin_ratio"] for result in found]
+            accuracy = np.array([[100 * point["accuracy"] for point in result["points"]] for result in found])
+            _band(panel, ratios, accuracy.T, COLOURS[0], "o")
+            panel.set(title=dataset, xlabel="margin ratio m / l̄", ylabel="5-NN accuracy (%)")
+            rows += [(dataset, ratio, a.mean(), a.std(), len(a)) for ratio, a in zip(ratios, accuracy, strict=True)]
+    write_numbers(stem, ["dataset", "margin ratio", "mean accuracy", "standard deviation", "repeats"], rows)
+
+
+def draw_batches(stem: str | Path, paths: Iterable[str]) -> None:
+    """Accuracy of M-FLRML against the number of mini-batches, a line per size, a panel per data set."""
+    results = sorted((read_json(path) for path in paths), key=lambda result: result["batch_triplets"])
+    rows = []
+    datasets = list(dict.fromkeys(result["dataset"] for result in results))
+    with panels(stem, len(datasets)) as axes:
+        for panel, dataset in zip(axes, datasets, strict=True):
+            found = [result for result in results if result["dataset"] == dataset]
+            for style, result in enumerate(found):
+                accuracy = 100 * np.array([point["accuracies"] for point in result["points"]])
+                steps = np.arange(1, accuracy.shape[1] + 1)
+                label = f"N_t = {result['batch_triplets']}"
+                _band(panel, steps, accuracy, COLOURS[style % 8], MARKERS[style % 8], label)
+                rows += [
+                    (dataset, result["batch_triplets"], step, a.mean(), a.std(), len(a))
+                    for step, a in zip(steps, accuracy.T, strict=True)
+                ]
+            panel.set(title=dataset, xlabel="mini-batches", ylabel="5-NN accuracy (%)")
+            panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes[0].legend(loc="lower right")
+    write_numbers(stem, ["dataset", "N_t", "mini-batch", "mean accuracy", "standard deviation", "repeats"], rows)
+
+
+def draw_front(stem: str | Path, paths: Iterable[str]) -> None:
+    """Accuracy against training time of all methods, a panel per data set; the line joins the best ones."""
+    results = [result for path in paths if (result := read_json(path))["outcome"] == "ok"]
+    datasets = list(dict.fromkeys(result["dataset"] for result in results))
+    used = [name for name in METHODS if any(result["method"] == name for result in results)]
+    styles = dict(zip(used, zip(cycle(COLOURS), cycle(MARKERS + "<>hd"), strict=False), strict=False))
+    rows, handles = [], {}
+    with panels(stem, len(datasets) + 1, size=(2.7, 2.4)) as axes:
+        for panel, dataset in zip(axes, datasets, strict=False):
+            points = []
+            for name in used:
+                found = [r for r in results if r["method"] == name and r["dataset"] == dataset]
+                if not found:
+                    continue
+                seconds = max(float(np.mean([r["train_seconds"] for r in found])), 1e-3)
+                accuracy = 100 * float(np.mean([r["accuracy"] for r in found]))
+                colour, marker = styles[name]
+                handles[METHODS[name].label] = panel.plot(
+                    seconds,
+                    accuracy,
+                    marker,
+                    color=colour,
+                    markersize=5,
+                    markeredgecolor="black",
+                    markeredgewidth=0.4,
+                )[0]
+                points.append((seconds, accuracy))
+                rows.append((dataset, name, seconds, accuracy))
+            front = [p for p in sorted(points) if not any(q[0] <= p[0] and q[1] >= p[1] and q != p for q in points)]
+            panel.step(*zip(*front, strict=True), where="post", color="grey", linewidth=0.8, zorder=0)
+            panel.set(title=dataset, xlabel="training time (s)", ylabel="5-NN accuracy (%)", xscale="log")
+        axes[-1].axis("off")
+        axes[-1].legend(handles.values(), handles.keys(), loc="center", ncols=2 if len(handles) > 10 else 1)
+    write_numbers(stem, ["dataset", "method", "training seconds", "accuracy"], rows)
+
+
+def draw_growth(stem: str | Path, paths: Iterable[str]) -> None:
+    """Time and peak memory against n and against D on a log scale, with fitted exponents."""
+    results = [read_json(path) for path in paths]
+    axes_names = list(dict.fromkeys(result["axis"] for result in results))
+    rows = []
+    with panels(stem, 2 * len(axes_names), columns=2, size=(3.2, 2.4)) as axes:
+        for line, axis in enumerate(axes_names):
+            for column, (quantity, label) in enumerate(
+                (("seconds", "training time (s)"), ("peak_mb", "peak memory (MB)"))
+            ):
+                panel = axes[2 * line + column]
+                for style, result in enumerate(r for r in results if r["axis"] == axis):
+                    ended = [point for point in result["points"] if point["outcome"] == "ok"]
+                    sizes, values = ([point[key] for point in ended] for key in ("size", quantity))
+                    slope = np.polyfit(np.log(sizes), np.log(values), 1)[0] if len(ended) > 1 else np.nan
+                    name = f"{METHODS[result['method']].label} ~ {axis}^{slope:.2f}"
+                    panel.loglog(sizes, values, marker=MARKERS[style], color=COLOURS[style], label=name)
+                    rows += [
+                        (result["method"], axis, size, quantity, value)
+                        for size, value in zip(sizes, values, strict=True)
+                    ]
+                panel.set(xlabel=f"{axis} ({result['dataset']})", ylabel=label)
+                panel.legend()
+    write_numbers(stem, ["method", "axis", "size", "quantity", "value"], rows)
+
+
+def _band(panel: Axes, x: Any, values: np.ndarray, colour: str, marker: str, label: str | None = None) -> None:
+    """Mean over rows with a band of one standard deviation."""
+    mean, deviation = values.mean(axis=0), values.std(axis=0)
+    panel.plot(x, mean, marker=marker, color=colour, label=label)
+    panel.fill_between(x, mean - deviation, mean + deviation, color=colour, alpha=0.15, linewidth=0)

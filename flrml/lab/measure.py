@@ -1,0 +1,95 @@
+"""Run work in a process of its own, within limits, and measure it.
+
+Outcomes are letters as the paper's tables use them: ``ok``; ``M``, out of memory; ``T``, out of time; ``E``, no
+finite, non-zero solution; and ``F`` for any other failure.
+"""
+
+import multiprocessing
+import resource
+import signal
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from flrml.exceptions import NoSolutionError
+
+MEGABYTE = 2**20
+POLL_SECONDS = 0.1
+
+
+def within_limits(work: Callable[[], dict], *, minutes: float, memory_mb: float) -> dict[str, Any]:
+    """Do the work in a forked process and return what it returns, with ``outcome`` and ``peak_mb`` added.
+
+    Parameters
+    ----------
+    work : callable
+        Returns a dict of plain values.
+    minutes : float
+        The process is ended after so long: outcome ``T``.
+    memory_mb : float
+        Most memory that the process may hold, data on disk apart: outcome ``M``.
+
+    Returns
+    -------
+    dict
+        ``outcome`` and ``peak_mb`` always; ``reason`` where the outcome is not ``ok``; else the work's own entries.
+    """
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(work, sender, int(memory_mb * MEGABYTE)))
+    process.start()
+    sender.close()
+    deadline, result, peak = time.monotonic() + 60 * minutes, None, 0.0
+    while result is None:
+        if receiver.poll(POLL_SECONDS):
+            try:
+                result = receiver.recv()
+            except EOFError:
+                process.join()
+                result = _died(process.exitcode or 0, memory_mb)
+        elif time.monotonic() > deadline:
+            result = {"outcome": "T", "reason": f"ended after the time limit of {minutes:g} minutes"}
+        held = _held_mb(process.pid)
+        peak = max(peak, held)
+        if result is None and held > memory_mb:
+            result = {"outcome": "M", "reason": f"held {held:.0f} MB; the limit is {memory_mb:g} MB"}
+    if process.is_alive() and result["outcome"] in "MT":
+        process.kill()
+    process.join()
+    return {"peak_mb": round(peak, 1)} | result
+
+
+def _child(work: Callable[[], dict], sender: Any, memory: int) -> None:
+    # The data segment leaves out files mapped from disk, so that data larger than memory can be read.
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    try:
+        result = {"outcome": "ok"} | work()
+    except MemoryError as error:
+        result = {"outcome": "M", "reason": f"over the limit of {memory / MEGABYTE:g} MB: {error}"}
+    except NoSolutionError as error:
+        result = {"outcome": "E", "reason": str(error)}
+    except Exception as error:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+        traceback.print_exc()
+        result = {"outcome": "F", "reason": f"{type(error).__name__}: {error}"}
+    result["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+    sender.send(result)
+
+
+def _died(code: int, memory_mb: float) -> dict[str, Any]:
+    name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    if code in (-signal.SIGKILL, -signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS):
+        return {"outcome": "M", "reason": f"the process died ({name}), as it does out of memory ({memory_mb:g} MB)"}
+    return {"outcome": "F", "reason": f"the process died ({name})"}
+
+
+def _held_mb(pid: int | None) -> float:
+    """Memory that a process holds, pages of mapped files apart; 0 where that cannot be told."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    return float(fields["RssAnon"].split()[0]) / 1024 if "RssAnon" in fields else 0.0

@@ -1,0 +1,87 @@
+"""Result files as runs of MLflow."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flrml.lab.experiments import load_rows
+from flrml.lab.files import read_json
+from flrml.lab.models import Metric, MetricClassifier
+from flrml.lab.tracking import RunRecord, Tracker
+
+MAX_MODEL_BYTES = 100 * 2**20
+
+
+def of_run(path: str | Path, experiment: str, feeds: str) -> RunRecord:
+    """The record of a trained and evaluated model, from its metrics.json."""
+    result = read_json(path)
+    ok = result["outcome"] == "ok"
+    numbers = ("accuracy", "train_seconds", "evaluate_seconds", "peak_mb", "n_iter")
+    metrics = {name: result[name] for name in numbers if result.get(name) is not None}
+    metrics |= {name: value for name, value in result.items() if name.startswith("accuracy_")}
+    return RunRecord(
+        key=f"{experiment}/{result['dataset']}/{result['method']}/{result['seed']}",
+        name=f"{result['dataset']} {result['method']} seed {result['seed']}",
+        parameters={**result["parameters"], "seed": result["seed"]},
+        metrics=metrics,
+        series={"objective": result["history"]} if result.get("history") else {},
+        tags=_tags(result, feeds) | {"outcome": result["outcome"]},
+        dataset=result["data"],
+        failure=None if ok else f"{result['outcome']}: {result['reason']}",
+        started=result["started"],
+        seconds=result.get("train_seconds", 0) + result.get("evaluate_seconds", 0),
+    )
+
+
+def of_sweep(paths: list[str], experiment: str, sweep: str, axis: str) -> RunRecord:
+    """The record of a sweep over one data set: a parent with a child per point."""
+    results = [read_json(path) for path in paths]
+    first = results[0]
+    prefix = f"{experiment}/{first['dataset']}/{sweep}"
+    children = []
+    for result in results:
+        accuracies = [point["accuracy"] for point in result["points"]]
+        series = {}
+        if "accuracies" in result["points"][0]:
+            series = {"accuracy_by_batch": np.mean([p["accuracies"] for p in result["points"]], axis=0).tolist()}
+        children.append(
+            RunRecord(
+                key=f"{prefix}/{result[axis]}",
+                name=f"{first['dataset']} {axis} = {result[axis]}",
+                parameters={**result["parameters"], axis: result[axis], "repeats": len(accuracies)},
+                metrics={"accuracy": float(np.mean(accuracies)), "accuracy_std": float(np.std(accuracies))},
+                series=series,
+                tags=_tags(result, f"figure_{sweep}"),
+                started=result["started"],
+            )
+        )
+    best = max(children, key=lambda child: child.metrics["accuracy"])
+    return RunRecord(
+        key=prefix,
+        name=f"{first['dataset']} sweep of {axis}",
+        parameters=first["parameters"],
+        metrics={"accuracy": best.metrics["accuracy"], f"best_{axis}": best.parameters[axis]},
+        tags=_tags(first, f"figure_{sweep}"),
+        started=first["started"],
+        children=children,
+    )
+
+
+def log_model(tracker: Tracker, run_id: str, data: str | Path, model: str | Path) -> None:
+    """Log the classifier of a trained model, or say why not."""
+    if Path(model).stat().st_size > MAX_MODEL_BYTES:
+        size = Path(model).stat().st_size / 2**20
+        tracker.client.set_tag(run_id, "model", f"not logged: {size:,.0f} MB; it is in {model}")
+        return
+    tracker.log_classifier(run_id, MetricClassifier(Metric.load(model)).fit(*load_rows(Path(data) / "train")))
+
+
+def _tags(result: dict[str, Any], feeds: str) -> dict[str, str]:
+    made_by = {f"version.{name}": value for name, value in result["made_by"].items() if name != "git_commit"}
+    return {
+        "dataset": result["dataset"],
+        "method": result["method"],
+        "feeds": feeds,
+        "mlflow.source.git.commit": result["made_by"]["git_commit"],
+    } | made_by

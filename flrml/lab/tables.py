@@ -1,0 +1,202 @@
+"""Tables as CSV, Markdown and LaTeX (booktabs), from result files alone."""
+
+import csv
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flrml.baselines.registry import METHODS
+from flrml.lab import paper
+from flrml.lab.files import in_place, read_json
+
+NOTE = (
+    "Accuracy in per cent and training time in seconds. In brackets the paper's figure and the difference to it. "
+    "M: out of memory, T: out of time, E: no finite non-zero solution, F: failed; bold: the best of a column."
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Text of a cell, and whether it stands out."""
+
+    text: str
+    bold: bool = False
+
+
+@dataclass
+class Table:
+    """A head, rows of cells, and a note below."""
+
+    head: list[str]
+    rows: list[list[Cell]]
+    note: str = ""
+
+    def csv(self) -> str:
+        """Comma-separated values."""
+        out = io.StringIO()
+        csv.writer(out, lineterminator="\n").writerows([self.head, *([c.text for c in row] for row in self.rows)])
+        return out.getvalue()
+
+    def markdown(self) -> str:
+        """A Markdown table."""
+        lines = [self.head, ["---"] + ["---:"] * (len(self.head) - 1)]
+        lines += [[f"**{c.text}**" if c.bold and c.text else c.text for c in row] for row in self.rows]
+        text = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+        return text + (f"\n\n{self.note}\n" if self.note else "\n")
+
+    def latex(self) -> str:
+        """A LaTeX tabular with booktabs rules."""
+        body = [" & ".join(_tex(cell) for cell in self.head) + r" \\", r"\midrule"]
+        for row in self.rows:
+            cells = (rf"\textbf{{{_tex(c.text)}}}" if c.bold and c.text else _tex(c.text) for c in row)
+            body.append(" & ".join(cells) + r" \\")
+        columns = "l" + "r" * (len(self.head) - 1)
+        lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *body, r"\bottomrule", r"\end{tabular}"]
+        return "\n".join(lines) + (f"\n% {self.note}\n" if self.note else "\n")
+
+    def write(self, stem: str | Path) -> None:
+        """Write ``stem``.csv, .md and .tex."""
+        for suffix, content in ((".csv", self.csv()), (".md", self.markdown()), (".tex", self.latex())):
+            with in_place(f"{stem}{suffix}") as beside:
+                beside.write_text(content)
+
+
+def dataset_table(rows: Iterable[dict[str, Any]]) -> Table:
+    """The paper's Table 1 with ours, from :func:`flrml.datasets.paper_table`."""
+    head = [
+        "data set",
+        "in the paper",
+        "D",
+        "n",
+        "n test",
+        "classes",
+        "paper: D, n, n test, classes",
+        "differences",
+    ]
+    body = []
+    for row in rows:
+        ours = [f"{row[key]:,}" for key in ("D", "n", "n_test", "classes")]
+        theirs = [row[f"paper {key}"] for key in ("D", "n", "n_test", "classes")]
+        printed = ", ".join(f"{value:,}" for value in theirs) if theirs[0] is not None else "–"
+        cells = [row["dataset"], row["paper name"] or "–", *ours, printed, row["differences"] or "none"]
+        body.append([Cell(cell) for cell in cells])
+    return Table(head, body)
+
+
+def comparison_table(
+    paths: Iterable[str], table: int, stands_for: dict[str, str], svd_seconds: dict[str, float]
+) -> Table:
+    """The paper's Table 3 (methods on an SVD) or 4 (on the data), from the metrics.json of all runs.
+
+    Parameters
+    ----------
+    paths : iterable of paths
+        metrics.json files.
+    table : {3, 4}
+        Which one.
+    stands_for : dict
+        Name in the paper of each data set that is the paper's own.
+    svd_seconds : dict
+        Seconds that the SVD of each data set took.
+    """
+    runs: dict[tuple[str, str], list[dict]] = {}
+    for path in paths:
+        result = read_json(path)
+        method = METHODS[result["method"]]
+        if method.table == table or method.control:
+            runs.setdefault((result["method"], result["dataset"]), []).append(result)
+    datasets = list(dict.fromkeys(dataset for _, dataset in runs))
+    methods = [name for name in METHODS if any(method == name for method, _ in runs)]
+    # A data set without any run of this table's own methods has no column.
+    datasets = [d for d in datasets if any((m, d) in runs for m in methods if not METHODS[m].control)]
+    head = ["method"]
+    for dataset in datasets:
+        mark = stands_for.get(dataset, "")
+        head += [f"{dataset} ({mark or 'not the paper’s'}) %", f"{dataset} s"]
+    best = {
+        dataset: max((_mean(runs.get((m, dataset), []), "accuracy") or 0 for m in methods), default=0)
+        for dataset in datasets
+    }
+    fastest = {
+        dataset: min(
+            (
+                _mean(runs.get((m, dataset), []), "train_seconds") or np.inf
+                for m in methods
+                if not METHODS[m].control
+            ),
+            default=np.inf,
+        )
+        for dataset in datasets
+    }
+    rows = []
+    for name in sorted(methods, key=lambda name: METHODS[name].control):
+        method = METHODS[name]
+        row = [Cell(method.label + (" (control)" if method.control else ""))]
+        for dataset in datasets:
+            found = runs.get((name, dataset), [])
+            accuracy, seconds = _mean(found, "accuracy"), _mean(found, "train_seconds")
+            printed = paper.ACCURACY.get(method.paper or "", {}).get(stands_for.get(dataset, ""))
+            row.append(Cell(_accuracy(found, printed), accuracy is not None and accuracy >= best[dataset] - 1e-9))
+            quickest = not method.control and seconds is not None and seconds <= fastest[dataset]
+            row.append(Cell("" if seconds is None else f"{seconds:.3g}", quickest))
+        rows.append(row)
+    if table == 3:
+        seconds_row = [Cell("t_svd")]
+        for dataset in datasets:
+            seconds_row += [Cell(""), Cell(f"{svd_seconds[dataset]:.3g}" if dataset in svd_seconds else "")]
+        rows.append(seconds_row)
+    return Table(head, rows, NOTE)
+
+
+def complexity_table(paths: Iterable[str]) -> Table:
+    """The paper's Table 2: stated complexity, with the measured time per iteration and peak memory."""
+    measured: dict[str, list[str]] = {}
+    for path in paths:
+        result = read_json(path)
+        method = METHODS[result["method"]]
+        if result["outcome"] == "ok" and method.paper and result["n_iter"] and "variant" not in method.parameters:
+            per_iteration = result["train_seconds"] / result["n_iter"]
+            text = f"{result['dataset']} {1000 * per_iteration:.3g} ms, {result['peak_mb']:,.0f} MB"
+            measured.setdefault(method.paper, []).append(text)
+    rows = []
+    for name, (time, variable, constant) in paper.COMPLEXITY.items():
+        ours = name.split(",")[0] if "ours" in name else "" if name in ("FLRML", "M-FLRML") else name
+        rows.append([Cell(c) for c in (name, time, variable, constant, "; ".join(measured.get(ours, [])) or "–")])
+    note = "Per iteration: operations, entries of the variable and of the largest constant matrix; measured: wall time "
+    note += "per iteration and peak memory of the whole process. n_I: samples of a mini-batch X_I."
+    return Table(["method", "time", "variable", "constant", "measured here"], rows, note)
+
+
+def _mean(found: list[dict], name: str) -> float | None:
+    values = [result[name] for result in found if result["outcome"] == "ok" and name in result]
+    return float(np.mean(values)) if values else None
+
+
+def _accuracy(found: list[dict], printed: float | str | None) -> str:
+    """Mean accuracy, ± its standard deviation over seeds, or the letter; the paper's figure in brackets."""
+    if not found:
+        return "" if printed is None else f"(paper {printed})"
+    accuracy = _mean(found, "accuracy")
+    if accuracy is None:
+        return found[0]["outcome"] + ("" if printed is None else f" (paper {printed})")
+    values = [100 * result["accuracy"] for result in found if result["outcome"] == "ok"]
+    text = f"{100 * accuracy:.1f}" + (f" ± {np.std(values):.1f}" if len(values) > 1 else "")
+    if isinstance(printed, float):
+        text += f" ({printed}, {100 * accuracy - printed:+.1f})".replace("-", "−")
+    elif printed is not None:
+        text += f" (paper {printed})"
+    return text
+
+
+def _tex(text: str) -> str:
+    replaced = text.replace("\\", r"\textbackslash ")
+    for plain, tex in (
+        ("%", r"\%"), ("_", r"\_"), ("&", r"\&"), ("±", r"$\pm$"), ("−", r"$-$"), ("²", r"$^2$"), ("³", r"$^3$"),
+        ("–", "--"), ("’", "'"), ("|", r"$|$"),
+    ):  # fmt: skip
+        replaced = replaced.replace(plain, tex)
+    return replaced

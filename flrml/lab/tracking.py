@@ -1,0 +1,156 @@
+"""Runs in MLflow, logged from result files by processes that may start all at once.
+
+Every run has a key, a tag; logging a key again replaces its run. A run is logged whole and ended in one go.
+"""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+
+from filelock import FileLock
+from mlflow import MlflowClient
+from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag
+from mlflow.exceptions import MlflowException
+
+KEY = "flrml.key"
+# Columns that the runs page shows first.
+COLUMNS = ("metrics.accuracy", "metrics.train_seconds", "metrics.peak_mb", "tags.dataset", "tags.method")
+
+
+def tracking_uri(configured: str) -> str:
+    """The address of the tracking store: MLFLOW_TRACKING_URI wins over the configured one."""
+    return os.environ.get("MLFLOW_TRACKING_URI") or configured
+
+
+@dataclass
+class RunRecord:
+    """A finished run, ready to be logged."""
+
+    key: str
+    name: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    series: dict[str, list[float]] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    dataset: dict[str, str] | None = None
+    failure: str | None = None
+    started: float = 0.0
+    seconds: float = 0.0
+    children: list["RunRecord"] = field(default_factory=list)
+
+
+class Tracker:
+    """An experiment in a tracking store, created where it is missing.
+
+    Parameters
+    ----------
+    uri : str
+        ``sqlite:///file.db`` or the address of a tracking server.
+    experiment : str
+        Name of the experiment.
+    artifacts : path
+        Folder for artifacts of a database store; a server has its own.
+    """
+
+    def __init__(self, uri: str, experiment: str, artifacts: str | os.PathLike = "mlartifacts"):
+        self.uri = uri
+        local = uri.startswith("sqlite")
+        location = Path(artifacts).absolute().as_uri() if local else None
+        # Processes that open a missing database at once ruin it, so only one at a time may look.
+        with _lock(uri) if local else contextlib.nullcontext():
+            self.client = MlflowClient(uri)
+            found = self.client.get_experiment_by_name(experiment)
+            if found is None:
+                try:
+                    self.experiment_id = self.client.create_experiment(experiment, artifact_location=location)
+                except MlflowException:  # another process was faster
+                    found = self.client.get_experiment_by_name(experiment)
+                    if found is None:
+                        raise
+        if found is not None:
+            if found.lifecycle_stage == "deleted":
+                self.client.restore_experiment(found.experiment_id)
+            self.experiment_id = found.experiment_id
+
+    def log(self, record: RunRecord, parent: str | None = None) -> str:
+        """Log a run and its children, in place of earlier runs with the same keys; return its id."""
+        self.remove(record.key)
+        start = int(1000 * record.started)
+        tags = record.tags | {KEY: record.key}
+        if parent is not None:
+            tags["mlflow.parentRunId"] = parent
+        if record.failure is not None:
+            tags["failure"] = record.failure
+        run = self.client.create_run(self.experiment_id, start_time=start or None, tags=tags, run_name=record.name)
+        run_id = run.info.run_id
+        self.client.log_batch(
+            run_id,
+            metrics=[Metric(name, float(value), start, 0) for name, value in record.metrics.items()]
+            + [
+                Metric(name, float(value), start, step)
+                for name, values in record.series.items()
+                for step, value in enumerate(values)
+            ],
+            params=[Param(name, str(value)[:6000]) for name, value in record.parameters.items()],
+            tags=[RunTag("mlflow.note.content", record.failure)] if record.failure else [],
+        )
+        if record.dataset is not None:
+            dataset = Dataset(record.dataset["name"], record.dataset["digest"], "local", record.dataset["name"])
+            self.client.log_inputs(run_id, [DatasetInput(dataset)])
+        for child in record.children:
+            self.log(child, run_id)
+        end = start + int(1000 * record.seconds) if start else None
+        self.client.set_terminated(run_id, "FAILED" if record.failure else "FINISHED", end_time=end)
+        return run_id
+
+    def log_classifier(self, run_id: str, classifier: Any) -> None:
+        """Log a classifier so that ``mlflow.sklearn.load_model("runs:/<run id>/model")`` gives it back."""
+        import mlflow.sklearn
+
+        from flrml.lab.files import provenance
+
+        needed = [f"{name}=={provenance()[name]}" for name in ("numpy", "scipy", "scikit-learn")]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model"
+            mlflow.sklearn.save_model(classifier, path, pip_requirements=needed, serialization_format="cloudpickle")
+            self.client.log_artifacts(run_id, str(path), "model")
+
+    def runs(self, key: str | None = None) -> list[Any]:
+        """Runs of the experiment, or those with the given key."""
+        chosen = f"tags.`{KEY}` = '{key}'" if key is not None else ""
+        found, token = [], None
+        while True:
+            page = self.client.search_runs([self.experiment_id], chosen, max_results=1000, page_token=token)
+            found += page
+            token = page.token
+            if not token:
+                return found
+
+    def remove(self, key: str) -> None:
+        """Delete the runs with this key."""
+        for run in self.runs(key):
+            self.client.delete_run(run.info.run_id)
+
+    def keep_only(self, keys: Iterable[str], prefix: str) -> None:
+        """Delete runs whose key starts with the prefix and is not among the given ones."""
+        wanted = set(keys)
+        for run in self.runs():
+            key = run.data.tags.get(KEY, "")
+            if key.startswith(prefix) and key not in wanted:
+                self.client.delete_run(run.info.run_id)
+
+
+def _lock(uri: str) -> FileLock:
+    path = Path(
+        urlparse(uri).path.removeprefix("/") if not uri.startswith("sqlite:////") else uri[len("sqlite:///") :]
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return FileLock(f"{path}.lock", timeout=300)
