@@ -41,7 +41,7 @@ def _parse(content: bytes) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f"vertex {int(np.argmin(np.isfinite(vertices).all(axis=1)))} is not finite")
     if np.abs(vertices).max() > 1e100:
         raise ValueError("a coordinate is beyond 1e100")
-    faces = _triangles(tokens[3 + 3 * n_vertices :], n_faces, content)
+    faces = _triangles(tokens[3 + 3 * n_vertices :], n_faces, content, n_vertices)
     out_of_range = ((faces < 0) | (faces >= n_vertices)).any(axis=1)
     if out_of_range.any():
         raise ValueError(
@@ -50,13 +50,15 @@ def _parse(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     return vertices, faces
 
 
-def _triangles(tokens: list[bytes], n_faces: int, content: bytes) -> np.ndarray:
+def _triangles(tokens: list[bytes], n_faces: int, content: bytes, n_vertices: int) -> np.ndarray:
     """Triangles of the faces; what follows a face on its line, such as a colour, is left out."""
     if len(tokens) == 4 * n_faces:
         table = np.array(tokens, dtype=np.int64).reshape(-1, 4)
         if (table[:, 0] == 3).all():
             return table[:, 1:]
-    lines = [line for line in content.split(b"\n") if line.strip()][-n_faces:]
+    lines = [line for line in content.split(b"\n") if line.strip()]
+    n_header = 2 if lines[0].strip() == b"OFF" else 1
+    lines = lines[n_header + n_vertices :][:n_faces]
     if len(lines) < n_faces:
         raise ValueError(f"{n_faces} faces announced, but only {len(lines)} lines present")
     triangles = []

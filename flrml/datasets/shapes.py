@@ -167,7 +167,7 @@ def _bench(b: Builder) -> None:
 
 def _sofa(b: Builder) -> None:
     width, depth, seat = b.between(0.9, 2.2), b.between(0.6, 1.0), b.between(0.3, 0.45)
-    bottom, arm = b.between(0, 0.15), b.between(0.08, 0.25)
+    bottom, arm = b.between(0.05, 0.15) if b.maybe(0.6) else 0.0, b.between(0.08, 0.25)
     b.slab(width, depth, bottom, seat)
     b.box((0, depth - b.between(0.12, 0.3), bottom), (width, depth, seat + b.between(0.2, 0.5)))
     if b.maybe(0.85):
@@ -176,7 +176,7 @@ def _sofa(b: Builder) -> None:
         b.box((width - arm, 0, bottom), (width, depth, tall))
     if b.maybe(0.2):
         b.box((0, -b.between(0.4, 0.8), bottom), (0.45 * width, 0.1, seat))
-    if bottom > 0.04:
+    if bottom:
         b.legs(width, depth, bottom)
 
 
