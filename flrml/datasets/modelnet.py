@@ -18,6 +18,18 @@ from flrml.datasets.voxels import turn_grid, voxelize
 from flrml.exceptions import DatasetError
 
 MODELS_PER_PROCESS = 16
+CLASSES10 = [
+    "bathtub",
+    "bed",
+    "chair",
+    "desk",
+    "dresser",
+    "monitor",
+    "night_stand",
+    "sofa",
+    "table",
+    "toilet",
+]
 # A model on its way to a worker: the function that makes its grids, and what the function takes.
 Task = tuple[Callable[..., list[np.ndarray]], tuple]
 
@@ -60,6 +72,7 @@ def voxel_part(
 
 def _in_parallel(tasks: Iterator[Task], n_jobs: int) -> Iterator[list[np.ndarray]]:
     """Results of the tasks in their order; only a few models per process are on their way at a time."""
+    n_jobs = joblib.effective_n_jobs(n_jobs)
     with joblib.Parallel(n_jobs=n_jobs) as parallel:
         while some := list(itertools.islice(tasks, MODELS_PER_PROCESS * n_jobs)):
             yield from parallel(joblib.delayed(work)(*arguments) for work, arguments in some)
@@ -146,8 +159,12 @@ def _load_grids(request: Request, path: Path, size: int) -> Loaded:
             raise DatasetError(
                 f"{path}: {labels.size} labels in y_{split} for {shape[0]} grids; give one per grid"
             )
+        if labels.dtype.kind not in "biu" or not np.isin(labels, range(len(CLASSES10))).all():
+            raise DatasetError(
+                f"{path}: labels in y_{split} that are not 0 to 9; number the classes by alphabet"
+            )
         tasks = _grid_tasks(path, f"X_{split}.npy", size, request)
-        parts.append(voxel_part(labels, tasks, request, size, f"{path}: X_{split}"))
+        parts.append(voxel_part(np.array(CLASSES10)[labels], tasks, request, size, f"{path}: X_{split}"))
     note = f"poses are turned and resampled from the solid grids of {path.name}, not made from meshes"
     return Loaded(parts[0], parts[1], (note,))
 

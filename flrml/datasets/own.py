@@ -190,15 +190,21 @@ def _npz_part(
 
     labels_path = _path(request, labels_option)
     labels = array(target) if labels_path is None else open_npy(labels_path)
-    if {"indptr", "indices", "data", "shape"} <= set(arrays):
-        with reading(path, "a sparse matrix of scipy.sparse.save_npz"):
-            n, n_columns = (int(size) for size in np.asarray(array("shape")))
-            X: Any = sp.csr_matrix((array("data"), array("indices"), array("indptr")), shape=(n, n_columns))
-            X.check_format(full_check=True)
-            X.sum_duplicates()
-    else:
-        X = array(features)
+    X = _sparse(path) if "format" in arrays else array(features)
     return matrix_part(X, labels, str(path))
+
+
+def _sparse(path: Path) -> sp.csr_matrix:
+    """Matrix that scipy.sparse.save_npz wrote."""
+    with reading(path, "a sparse matrix of scipy.sparse.save_npz"):
+        X = sp.load_npz(path)
+        if X.format not in ("csr", "csc", "coo"):
+            raise ValueError(f"format {X.format}; save it as csr")
+        if X.format != "coo":
+            X.check_format(full_check=True)
+        rows = sp.csr_matrix(X)
+        rows.sum_duplicates()
+        return rows
 
 
 READERS: dict[str, Callable[[Request], Loaded]] = {

@@ -17,11 +17,14 @@ from typing import Any, BinaryIO
 import numpy as np
 import scipy.sparse as sp
 
+from flrml.datasets.reading import reading
 from flrml.exceptions import DatasetError
 from flrml.rows import BinaryRows
 
 FORMAT_VERSION = 1
 MAX_INT32 = 2**31 - 1
+# What a folder may hold that is to be replaced; Snakemake leaves a file of its own.
+OWN_FILES = {"train", "test", "meta.json", ".snakemake_timestamp"}
 
 
 class ArrayFile:
@@ -166,6 +169,11 @@ def folder_in_place(out: Path) -> Iterator[Path]:
     partial, old = out.with_name(f".{out.name}.partial"), out.with_name(f".{out.name}.old")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
+        foreign = sorted(set(os.listdir(out)) - OWN_FILES) if out.exists() else []
+        if foreign:
+            raise DatasetError(
+                f"{out}: holds {foreign[0]}, which is no part of a data set; choose another folder"
+            )
         for leftover in (partial, old):
             shutil.rmtree(leftover, ignore_errors=True)
         partial.mkdir()
@@ -212,20 +220,8 @@ def load_meta(out: str | os.PathLike) -> dict:
 
 
 def _open(path: Path) -> np.ndarray:
-    try:
+    with reading(path, "part of a prepared data set", "prepare it again"):
         return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        if _is_empty(path):
-            return np.load(path, allow_pickle=False)
-        raise DatasetError(f"{path}: damaged or missing ({error}); prepare the data set again") from error
-
-
-def _is_empty(path: Path) -> bool:
-    """Whether the file holds an array without entries, which no memory map can show."""
-    try:
-        return np.load(path, allow_pickle=False).size == 0
-    except (OSError, ValueError, EOFError):
-        return False
 
 
 def _csr(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, n_columns: int) -> sp.csr_matrix:
@@ -262,9 +258,12 @@ def open_split(path: str | os.PathLike) -> tuple[Any, np.ndarray]:
         Class numbers 0 … c-1.
     """
     folder = Path(path)
-    split = load_meta(folder.parent)["splits"].get(folder.name)
-    if split is None:
-        raise DatasetError(f"{folder}: meta.json beside it knows no split called {folder.name}")
+    meta = load_meta(folder.parent)
+    with reading(folder, "a prepared split", "prepare the data set again"):
+        return _open_split(folder, meta["splits"][folder.name])
+
+
+def _open_split(folder: Path, split: dict) -> tuple[Any, np.ndarray]:
     y = _open(folder / "y.npy")
     shape = tuple(split["shape"])
     X: Any = None

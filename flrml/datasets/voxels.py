@@ -197,7 +197,9 @@ def _projections_overlap(triangles: np.ndarray, owner: np.ndarray, cells: np.nda
 
 
 def turn_grid(grid: np.ndarray, size: int, n_poses: int, fill: str) -> list[np.ndarray]:
-    """Cells of a solid grid in every pose, resampled to another size by nearest cell.
+    """Cells of a solid grid in every pose, resampled to another size.
+
+    A finer grid takes the nearest cell; a cell of a coarser one is full if the solid reaches into it.
 
     Parameters
     ----------
@@ -209,23 +211,30 @@ def turn_grid(grid: np.ndarray, size: int, n_poses: int, fill: str) -> list[np.n
     full = np.argwhere(grid)
     if len(full) == 0:
         return [np.empty(0, dtype=np.int32)] * n_poses
-    corners = np.concatenate((full, full + 1)).astype(np.float64)
     # Corners of cells count, so that whole cells stay inside the cube.
-    corners = np.concatenate((corners, np.column_stack((full[:, 0], full[:, 1] + 1, full[:, 2]))))
-    corners = np.concatenate((corners, np.column_stack((full[:, 0] + 1, full[:, 1], full[:, 2]))))
-    centre, scale = fit_into_cube(corners)
-    ticks = (np.arange(size) + 0.5) / size - 0.5
+    corners = np.concatenate(
+        [full + np.array(shift) for shift in ((0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 1))]
+    )
+    centre, scale = fit_into_cube(corners.astype(np.float64))
+    # Samples no further apart than 1/√2 of a cell of the grid: no cell slips between them, however turned.
+    n_samples = max(1, int(np.ceil(np.sqrt(2) / (scale * size))))
+    ticks = (np.arange(n_samples * size) + 0.5) / (n_samples * size) - 0.5
     padded = np.pad(grid, 1)  # whatever lies outside is empty
-    heights = _nearest(ticks / scale + centre[2], grid.shape[2])
-    levels = np.ascontiguousarray(padded[:, :, heights])
+    levels = _any_of(padded[:, :, _nearest(ticks / scale + centre[2], grid.shape[2])], n_samples)
     plane = np.stack(np.meshgrid(ticks, ticks, indexing="ij"), axis=-1).reshape(-1, 2)
     grids = []
     for pose in range(n_poses):
         # The inverse of a rotation is its transpose, so rows times the matrix turn backward.
         x, y = (plane @ rotation(pose, n_poses) / scale + centre[:2]).T
-        turned = levels[_nearest(x, grid.shape[0]), _nearest(y, grid.shape[1])].reshape(size, size, size)
+        turned = levels[_nearest(x, grid.shape[0]), _nearest(y, grid.shape[1])]
+        turned = turned.reshape(size, n_samples, size, n_samples, size).any(axis=(1, 3))
         grids.append(cells_of(turned if fill == "solid" else surface(turned)))
     return grids
+
+
+def _any_of(levels: np.ndarray, n_samples: int) -> np.ndarray:
+    """Levels of the grid in whole cells: a cell is full if one of its samples is."""
+    return np.asarray(levels.reshape(*levels.shape[:2], -1, n_samples).any(axis=3))
 
 
 def _nearest(position: np.ndarray, size: int) -> np.ndarray:

@@ -111,6 +111,7 @@ def test_grids_replace_meshes_and_it_is_said(grids, tmp_path):
     meta = prepare("m10-16", tmp_path / "a", raw_dir=grids[0])
     assert meta["splits"]["train"]["shape"] == [480, 4096]
     assert "modelnet10_32.npz" in meta["notes"][0]
+    assert meta["classes"] == ["bathtub", "bed", "chair", "desk"]
 
 
 def test_bad_grids_are_refused(grids, tmp_path):
@@ -119,7 +120,8 @@ def test_bad_grids_are_refused(grids, tmp_path):
         ({"y_train": np.arange(39)}, "39 labels in y_train for 40 grids"),
         ({"X_train": arrays["X_train"][:, :7]}, "expected n cubes"),
         ({"X_train": arrays["X_train"] * 0.5}, "expected n cubes"),
-        ({"y_test": np.arange(8)}, "does not occur in the training part"),
+        ({"y_test": np.arange(8)}, "class dresser does not occur in the training part"),
+        ({"y_test": np.arange(8) + 5}, "not 0 to 9"),
     ):
         np.savez(raw / "modelnet10_32.npz", **(arrays | change))
         with pytest.raises(DatasetError, match=problem):

@@ -101,6 +101,29 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path, write):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
+@pytest.mark.parametrize("kind", ["csc", "coo"])
+def test_other_sparse_formats(tmp_path, kind):
+    square = sp.random(6, 6, 0.5, format=kind, rng=0)
+    sp.save_npz(tmp_path / "data.npz", square)
+    np.save(tmp_path / "y.npy", np.arange(6) % 2)
+    options = {"train": tmp_path / "data.npz", "labels": tmp_path / "y.npy"}
+    options |= {"test": tmp_path / "data.npz", "test_labels": tmp_path / "y.npy"}
+    prepare("mine", tmp_path / "out", options=options)
+    expected = square.toarray()
+    lengths = np.linalg.norm(expected, axis=1, keepdims=True)
+    back, _ = open_split(tmp_path / "out/train")
+    np.testing.assert_allclose(back.toarray(), expected / np.where(lengths > 0, lengths, 1), atol=1e-6)
+
+
+def test_a_folder_with_other_files_is_not_replaced(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(DatasetError, match=r"thesis\.tex"):
+        prepare("digits", tmp_path)
+    assert (tmp_path / "thesis.tex").exists()
+    for _ in range(2):
+        prepare("digits", tmp_path / "out")
+
+
 def test_four_arrays_in_one_npz(tmp_path):
     np.savez(tmp_path / "data.npz", X_train=X, y_train=Y, X_test=X[:4], y_test=Y[:4])
     meta = prepare("mine", tmp_path / "out", options={"train": tmp_path / "data.npz"})

@@ -90,6 +90,18 @@ def test_mat_files_come_back(tmp_path, sparse, sparse_labels):
     np.testing.assert_array_equal(labels, y.ravel())
 
 
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?"])
+def test_every_type_of_mat_agrees_with_scipy(tmp_path, dtype, compressed):
+    X = np.random.default_rng(0).integers(0, 2, (6, 3)).astype(dtype)
+    content = {"before": "text", "fea": X, "gnd": np.arange(6.0), "after": {"a": [1, 2]}}
+    scipy.io.savemat(tmp_path / "a.mat", content, do_compression=compressed)
+    expected = scipy.io.loadmat(tmp_path / "a.mat")
+    back, labels = read_labelled(tmp_path / "a.mat")
+    np.testing.assert_array_equal(back, expected["fea"])
+    np.testing.assert_array_equal(labels, expected["gnd"].ravel())
+
+
 def test_tdt2_is_split_in_halves(tmp_path):
     X, y = sp.random(41, 9, 0.5, format="csc", rng=0), np.arange(41).reshape(-1, 1) % 3 + 1
     scipy.io.savemat(tmp_path / "TDT2.mat", {"fea": X, "gnd": y})
@@ -102,11 +114,18 @@ def test_tdt2_is_split_in_halves(tmp_path):
 def test_mat_files_with_cells_or_missing_variables_are_refused(tmp_path):
     cells = np.empty(2, dtype=object)
     cells[:] = ["a", np.eye(2)]
-    scipy.io.savemat(tmp_path / "a.mat", {"fea": cells, "gnd": np.eye(2), "s": {"x": 1}})
+    content = {"fea": cells, "gnd": np.eye(2), "s": {"x": 1}, "c": 1j * np.eye(2), "t": np.ones((2, 2, 2))}
+    scipy.io.savemat(tmp_path / "a.mat", content)
     with pytest.raises(DatasetError, match="'fea' is of class cell"):
         read_labelled(tmp_path / "a.mat")
     with pytest.raises(DatasetError, match="'s' is of class struct"):
         read_labelled(tmp_path / "a.mat", "s")
+    with pytest.raises(DatasetError, match="'c' is complex"):
+        read_labelled(tmp_path / "a.mat", "c")
+    with pytest.raises(DatasetError, match="'t' has 3 dimensions"):
+        read_labelled(tmp_path / "a.mat", "t")
+    with pytest.raises(DatasetError, match="4 labels for 2 rows"):
+        read_labelled(tmp_path / "a.mat", "gnd")
     with pytest.raises(DatasetError, match="no variable 'X'"):
         read_labelled(tmp_path / "a.mat", "X")
     (tmp_path / "a.mat").write_bytes((tmp_path / "a.mat").read_bytes()[:200])

@@ -126,14 +126,14 @@ def test_every_pose_fits_with_the_same_margin(points):
         assert np.abs(turned).max() <= 0.5 - voxels.MARGIN + 1e-9
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seed=st.integers(0, 10**6), pose=st.integers(0, 11))
 def test_turned_grids_take_the_nearest_cell(seed, pose):
     rng = np.random.default_rng(seed)
     grid = ndimage.binary_dilation(rng.random((8, 8, 8)) < 0.01)
     if not grid.any():
         return
-    size = 11
+    size = 19
     turned = dense(turn_grid(grid, size, 12, "solid")[pose], size)
     full = np.argwhere(grid)
     corners = np.concatenate([full + np.array((a, b, c)) for a in (0, 1) for b in (0, 1) for c in (0, 1)])
@@ -147,6 +147,23 @@ def test_turned_grids_take_the_nearest_cell(seed, pose):
             continue  # between two cells
         inside = np.all((source >= 0) & (source < 8))
         assert turned[cell] == (inside and grid[tuple(np.floor(source).astype(int))])
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10**6), n_poses=st.integers(1, 12))
+def test_a_coarser_grid_loses_no_cell(seed, n_poses):
+    grid = np.zeros((16, 16, 16), dtype=bool)
+    single = np.random.default_rng(seed).integers(0, 16, (3, 3))
+    grid[tuple(single.T)] = True
+    centre, scale = fit_into_cube(np.concatenate((single, single + 1)).astype(float))
+    for pose, cells in enumerate(turn_grid(grid, 4, n_poses, "solid")):
+        assert 1 <= len(cells) <= 3 * 8
+        # Each cell of the fine grid leaves a full cell near the place where its centre comes to lie.
+        middle = (single + 0.5 - centre) * scale
+        place = np.column_stack((middle[:, :2] @ rotation(pose, n_poses).T, middle[:, 2]))
+        full = (np.argwhere(dense(cells, 4)) + 0.5) / 4 - 0.5
+        distance = np.linalg.norm(place[:, None] - full[None], axis=2).min(axis=1)
+        assert (distance <= np.sqrt(3) * (0.5 / 4 + scale) + 1e-9).all()
 
 
 @given(grid=hnp.arrays(bool, (5, 6, 7)))
