@@ -1,0 +1,1 @@
+"""Scripts that print ratios of two things measured side by side."""

@@ -1,0 +1,16 @@
+"""Data sets: registered sources, the user's own files, and the prepared store on disk."""
+
+from flrml.datasets.preparation import paper_table, prepare
+from flrml.datasets.registry import REGISTRY, Dataset, PaperShape
+from flrml.datasets.store import load_meta, open_groups, open_split
+
+__all__ = [
+    "REGISTRY",
+    "Dataset",
+    "PaperShape",
+    "load_meta",
+    "open_groups",
+    "open_split",
+    "paper_table",
+    "prepare",
+]

@@ -1,0 +1,171 @@
+"""MATLAB files with a feature matrix and a label vector, as Deng Cai publishes his text collections.
+
+Reads numeric and sparse matrices of version 5 to 7.2 files and nothing else: no cells, structs or objects.
+Every length is checked before it is believed, so a damaged file is an error and never a crash.
+"""
+
+import math
+import mmap
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from flrml.datasets.fetch import RemoteFile
+from flrml.datasets.parts import Loaded, Request, matrix_part
+from flrml.datasets.reading import reading
+from flrml.exceptions import DatasetError
+
+REMEDY = "save it with `save -v7` and plain numeric matrices"
+HEADER_BYTES = 128
+# Numbers that the format gives to types of data and to classes of variables.
+MATRIX, COMPRESSED = 14, 15
+TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
+SPARSE, FIRST_NUMERIC, LAST_NUMERIC = 5, 6, 15
+OTHER_CLASSES = {1: "cell", 2: "struct", 3: "object", 4: "char", 16: "function", 17: "opaque"}
+COMPLEX = 0x0800
+# Enough of a compressed variable to know its name and shape.
+PREVIEW_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class _Variable:
+    """Name and shape of a variable, and where its numbers are."""
+
+    name: str
+    kind: int
+    is_complex: bool
+    shape: tuple[int, ...]
+    body: memoryview
+    order: str
+
+    @property
+    def problem(self) -> str | None:
+        """Why the variable cannot be used."""
+        if self.kind in OTHER_CLASSES:
+            return f"is of class {OTHER_CLASSES[self.kind]}"
+        if self.kind != SPARSE and not FIRST_NUMERIC <= self.kind <= LAST_NUMERIC:
+            return f"is of the unknown class {self.kind}"
+        if self.is_complex:
+            return "is complex"
+        return None if len(self.shape) == 2 else f"has {len(self.shape)} dimensions"
+
+    def matrix(self) -> Any:
+        """Array or CSR matrix."""
+        if self.kind != SPARSE:
+            numbers, _ = _numbers(self.body, 0, self.order)
+            if len(numbers) != math.prod(self.shape):
+                raise ValueError(f"{len(numbers)} numbers in {self.name!r} of shape {self.shape}")
+            return numbers.reshape(self.shape, order="F")
+        rows, at = _numbers(self.body, 0, self.order)
+        bounds, at = _numbers(self.body, at, self.order)
+        values, _ = _numbers(self.body, at, self.order)
+        n_entries = int(bounds[-1]) if len(bounds) == self.shape[1] + 1 else -1
+        if not 0 <= n_entries <= min(len(rows), len(values)):
+            raise ValueError(f"the columns of {self.name!r} do not fit its entries")
+        # MATLAB keeps room for more entries than there are.
+        entries = (values[:n_entries], rows[:n_entries], bounds)
+        columns = sp.csc_matrix(entries, shape=self.shape)
+        columns.check_format(full_check=True)
+        matrix = columns.tocsr()
+        matrix.sum_duplicates()
+        return matrix
+
+
+def _element(data: memoryview, at: int, order: str) -> tuple[int, memoryview, int]:
+    """Type and content of the element at a position, and the position of the next one."""
+    if at + 8 > len(data):
+        raise ValueError("it ends too early")
+    first, second = (int(number) for number in np.frombuffer(data[at : at + 8], f"{order}u4"))
+    if first >> 16:  # type, length and content share eight bytes
+        kind, length, start, end = first & 0xFFFF, first >> 16, at + 4, at + 8
+        if length > 4:
+            raise ValueError(f"a small element of {length} bytes")
+    else:
+        kind, length, start = first, second, at + 8
+        end = start + length + (-length % 8 if kind != COMPRESSED else 0)
+    if start + length > len(data):
+        raise ValueError("it ends too early")
+    return kind, data[start : start + length], end
+
+
+def _numbers(data: memoryview, at: int, order: str) -> tuple[np.ndarray, int]:
+    kind, content, following = _element(data, at, order)
+    if kind not in TYPES:
+        raise ValueError(f"data of the unknown type {kind}")
+    return np.frombuffer(content, order + TYPES[kind]).astype(TYPES[kind], copy=False), following
+
+
+def _describe(data: memoryview, order: str) -> _Variable:
+    """Variable from the inside of a matrix element."""
+    flags, at = _numbers(data, 0, order)
+    shape, at = _numbers(data, at, order)
+    _, name, at = _element(data, at, order)
+    if len(flags) != 2 or len(shape) < 2 or (shape < 0).any():
+        raise ValueError("a damaged variable header")
+    kind, is_complex = int(flags[0]) & 0xFF, bool(int(flags[0]) & COMPLEX)
+    size = tuple(int(n) for n in shape)
+    return _Variable(bytes(name).decode("latin-1"), kind, is_complex, size, data[at:], order)
+
+
+def _variables(data: memoryview, wanted: set[str]) -> Iterator[_Variable]:
+    """Variables of a file; compressed ones that are not wanted are only looked at."""
+    mark = bytes(data[126:HEADER_BYTES])
+    if mark not in (b"IM", b"MI"):
+        raise ValueError("not a file of version 5 to 7.2")
+    order = "<" if mark == b"IM" else ">"
+    if int(np.frombuffer(data[124:126], f"{order}u2")[0]) != 0x0100:
+        raise ValueError("not a file of version 5 to 7.2")
+    at = HEADER_BYTES
+    while at < len(data):
+        kind, content, at = _element(data, at, order)
+        if kind == COMPRESSED:
+            preview = zlib.decompressobj().decompress(content, PREVIEW_BYTES)
+            # The preview ends inside the numbers; only what comes before them counts.
+            variable = _describe(memoryview(preview)[8:], order)
+            if variable.name in wanted:
+                kind, content, _ = _element(memoryview(zlib.decompress(content)), 0, order)
+                variable = _describe(content, order)
+            yield variable
+        elif kind == MATRIX and content:
+            yield _describe(content, order)
+
+
+def read_labelled(path: Path, features: str = "fea", target: str = "gnd") -> tuple[Any, np.ndarray]:
+    """Features and labels of a MATLAB file.
+
+    Parameters
+    ----------
+    path : Path
+        File of version 5 to 7.2.
+    features, target : str
+        Names of the variables.
+    """
+    with reading(path, "a MATLAB file", REMEDY), open(path, "rb") as file:
+        data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        variables = {variable.name: variable for variable in _variables(data, {features, target})}
+    for name in (features, target):
+        if name not in variables:
+            raise DatasetError(
+                f"{path}: no variable {name!r} in it, only {', '.join(sorted(variables)) or 'none'}; "
+                "name them with `features` and `target`"
+            )
+        if problem := variables[name].problem:
+            raise DatasetError(f"{path}: variable {name!r} {problem}; {REMEDY}")
+    n_rows, n_labels = variables[features].shape[0], math.prod(variables[target].shape)
+    # Asked before the matrices are built, so that a damaged size does not fill the memory.
+    if n_labels != n_rows:
+        raise DatasetError(f"{path}: {n_labels} labels for {n_rows} rows; give exactly one label per row")
+    with reading(path, "a MATLAB file", REMEDY):
+        X, labels = variables[features].matrix(), variables[target].matrix()
+        return X, (labels.toarray() if sp.issparse(labels) else labels).ravel()
+
+
+def load_deng_cai(request: Request, *, file: RemoteFile) -> Loaded:
+    """One of Deng Cai's collections: `fea` holds term counts, `gnd` the category of each document."""
+    path = request.raw.get(file)
+    return Loaded(matrix_part(*read_labelled(path), str(path)))

@@ -1,0 +1,92 @@
+"""What a source hands over: a training part and perhaps a test part, read block by block."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from flrml.datasets.fetch import RawFiles
+from flrml.exceptions import DatasetError
+from flrml.rows import row_blocks
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything a source may look at: raw files, options, and how the work is to be done."""
+
+    raw: RawFiles
+    options: dict[str, Any]
+    scratch: Path
+    seed: int = 0
+    n_jobs: int = 1
+    progress: bool | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows and labels of one part.
+
+    Parameters
+    ----------
+    labels : ndarray
+        Label of every row, numbers or strings.
+    blocks : callable
+        Takes row numbers in ascending order, gives matrices that hold these rows one after the other.
+    n_columns : int
+        Number of columns D.
+    origin : str
+        File or generator the rows come from, for messages.
+    layout : {"dense", "csr", "binary"}
+        How the rows are kept on disk.
+    groups : ndarray, optional
+        Object number of every row; rows of one object stay together.
+    """
+
+    labels: np.ndarray
+    blocks: Callable[[np.ndarray], Iterator[Any]]
+    n_columns: int
+    origin: str
+    layout: str
+    groups: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A data set as its source delivers it."""
+
+    train: Part
+    test: Part | None = None
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, parts: Sequence[Part]) -> "Loaded":
+        """Data set of a training part and perhaps a test part."""
+        return cls(parts[0], parts[1] if len(parts) > 1 else None)
+
+
+def matrix_part(X: Any, labels: Any, origin: str, layout: str | None = None) -> Part:
+    """Part of a matrix in memory or in a memory map."""
+    labels = np.asarray(labels).ravel()
+    if X.ndim != 2:
+        raise DatasetError(
+            f"{origin}: the features have {X.ndim} dimensions; give a matrix, one row per example"
+        )
+    if X.shape[0] != len(labels):
+        raise DatasetError(
+            f"{origin}: {len(labels)} labels for {X.shape[0]} rows; give exactly one label per row"
+        )
+    if X.dtype.kind not in "biuf":
+        raise DatasetError(f"{origin}: features of type {X.dtype}; give real numbers")
+
+    def blocks(rows: np.ndarray) -> Iterator[Any]:
+        for block in row_blocks(X):
+            first, last = np.searchsorted(rows, (block.start, block.stop))
+            if last - first == block.stop - block.start:
+                yield X[block]
+            elif last > first:
+                yield X[block][rows[first:last] - block.start]
+
+    return Part(labels, blocks, X.shape[1], origin, layout or ("csr" if sp.issparse(X) else "dense"))

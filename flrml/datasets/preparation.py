@@ -1,0 +1,277 @@
+"""From raw files to a prepared data set on disk."""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from flrml.datasets import store
+from flrml.datasets.fetch import RawFiles
+from flrml.datasets.options import resolve
+from flrml.datasets.parts import Loaded, Part, Request
+from flrml.datasets.registry import Dataset, find_dataset
+from flrml.datasets.splitting import hold_out, subsample
+from flrml.datasets.weighting import checked, fit_weighting, unit_rows
+from flrml.exceptions import DatasetError
+
+
+def prepare(
+    name: str,
+    out: str | os.PathLike,
+    *,
+    options: Mapping[str, Any] | None = None,
+    raw_dir: str | os.PathLike | None = None,
+    seed: int = 0,
+    n_jobs: int = 1,
+    progress: bool | None = None,
+) -> dict:
+    """Prepare a data set: read or make the raw data, split, weight, scale to unit length, write.
+
+    The folder ``out`` appears complete or not at all. The same arguments give the same bytes.
+
+    Parameters
+    ----------
+    name : str
+        Name in ``REGISTRY``, or any other name when the options describe the user's own data.
+    out : path
+        Folder to write: ``train``, ``test`` and ``meta.json``.
+    options : mapping, optional
+        Options of the data set; ``REGISTRY[name].options`` lists them with their defaults.
+    raw_dir : path, optional
+        Folder that is searched for raw files and takes downloads.
+    seed : int, default 0
+        Seed of hold-outs, subsamples and procedural models.
+    n_jobs : int, default 1
+        Number of processes that make voxels; the result does not depend on it.
+    progress : bool, optional
+        Whether to draw progress bars; on a terminal only, when None.
+
+    Returns
+    -------
+    dict
+        The content of ``meta.json``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from flrml.datasets import open_split, prepare
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     meta = prepare("digits", f"{folder}/digits")
+    ...     X, y = open_split(f"{folder}/digits/train")
+    >>> X.shape, meta["n_classes"]
+    ((1438, 64), 10)
+    """
+    dataset = find_dataset(name, options)
+    resolved = resolve(name, dataset.options, options)
+    with store.folder_in_place(Path(out)) as folder:
+        scratch = folder / "scratch"
+        scratch.mkdir()
+        raw = RawFiles(raw_dir, progress)
+        request = Request(raw, resolved, scratch, seed, n_jobs, progress)
+        loaded = dataset.source(request)
+        names, selections = _select(name, loaded, resolved, seed)
+        splits = _write(folder, selections, names, resolved, progress)
+        shutil.rmtree(scratch)
+        meta = _describe(dataset, names, splits, resolved, raw.used, seed, loaded.notes)
+        store.write_json(folder / "meta.json", meta)
+    return meta
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """Some rows of a part."""
+
+    part: Part
+    rows: np.ndarray
+    y: np.ndarray
+
+    def blocks(self) -> Iterator[Any]:
+        """Checked blocks of the rows, in order."""
+        done = 0
+        for block in self.part.blocks(self.rows):
+            if self.part.layout == "binary":
+                yield block
+            else:
+                yield checked(block, self.part.origin, self.rows[done:])
+            done += block.shape[0]
+
+
+def _encode(labels: np.ndarray, origin: str) -> np.ndarray:
+    """Labels in one of two forms: whole numbers, or strings."""
+    if labels.dtype.kind in "biuf":
+        numbers = labels.astype(np.float64)
+        whole = np.isfinite(numbers) & (numbers == np.round(numbers)) & (np.abs(numbers) <= 2**53)
+        if not whole.all():
+            bad = int(np.argmin(whole))
+            raise DatasetError(
+                f"{origin}: example {bad + 1}: label {labels[bad]} is no whole number; number the classes"
+            )
+        return labels.astype(np.int64)
+    if labels.dtype.kind != "U":
+        raise DatasetError(f"{origin}: labels of type {labels.dtype}; give whole numbers or names")
+    return labels
+
+
+def _select(name: str, loaded: Loaded, options: dict, seed: int) -> tuple[list[str], dict[str, _Selection]]:
+    """Class names, and the rows of the training and the test part."""
+    train, test = loaded.train, loaded.test
+    labels = _encode(train.labels, train.origin)
+    if len(labels) == 0:
+        raise DatasetError(f"{train.origin}: no examples in it")
+    classes, y = np.unique(labels, return_inverse=True)
+    if len(classes) < 2:
+        raise DatasetError(
+            f"{train.origin}: every example is of class {classes[0]}; metric learning needs two or more"
+        )
+    if options["holdout"] is not None:
+        train_rows, test_rows = hold_out(y, train.groups, options["holdout"], seed)
+        test, test_y = train, y
+    elif test is None:
+        raise DatasetError(
+            f"{name}: there is no test part; give one, or set `holdout: 0.2` to hold out a fifth"
+        )
+    else:
+        train_rows, test_rows = np.arange(len(y)), np.arange(len(test.labels))
+        test_y = _test_numbers(classes, test)
+        if test.n_columns != train.n_columns:
+            raise DatasetError(
+                f"{test.origin}: {test.n_columns} columns, but the training part has {train.n_columns}; "
+                "give both parts the same columns"
+            )
+    train_rows = subsample(train_rows, y, train.groups, options["max_train"], 1, [seed, 2])
+    test_rows = subsample(test_rows, test_y, test.groups, options["max_test"], 0, [seed, 3])
+    return [str(label) for label in classes], {
+        "train": _Selection(train, train_rows, y[train_rows]),
+        "test": _Selection(test, test_rows, test_y[test_rows]),
+    }
+
+
+def _test_numbers(classes: np.ndarray, test: Part) -> np.ndarray:
+    labels = _encode(test.labels, test.origin)
+    if len(labels) == 0:
+        raise DatasetError(f"{test.origin}: no examples in it")
+    if (labels.dtype.kind == "U") != (classes.dtype.kind == "U"):
+        labels, classes = labels.astype(str), classes.astype(str)
+    order = np.argsort(classes)
+    place = np.minimum(np.searchsorted(classes, labels, sorter=order), len(classes) - 1)
+    numbers = order[place]
+    unknown = classes[numbers] != labels
+    if unknown.any():
+        bad = int(np.argmax(unknown))
+        raise DatasetError(
+            f"{test.origin}: example {bad + 1}: class {labels[bad]} does not occur in the training part; "
+            "remove its examples or add some to the training part"
+        )
+    return numbers
+
+
+def _write(
+    folder: Path, selections: dict[str, _Selection], names: list[str], options: dict, progress: bool | None
+) -> dict[str, dict]:
+    train = selections["train"]
+    weigh = fit_weighting(options.get("weighting", "counts"), train.blocks(), train.part.n_columns)
+    splits = {}
+    for split, selection in selections.items():
+        part = selection.part
+        disable = None if progress is None else not progress
+        bar = tqdm(total=len(selection.rows), unit=" rows", desc=split, disable=disable)
+        with store.SplitWriter(folder / split, part.layout, part.n_columns) as writer, bar:
+            for block in selection.blocks():
+                writer.append(block if part.layout == "binary" else unit_rows(weigh(block)))
+                bar.update(block.shape[0])
+            groups = None if part.groups is None else part.groups[selection.rows]
+            splits[split] = writer.finish(selection.y, groups)
+        counts = np.bincount(selection.y, minlength=len(names))
+        splits[split]["class_counts"] = counts.tolist()
+    return splits
+
+
+def _describe(
+    dataset: Dataset,
+    names: list[str],
+    splits: dict[str, dict],
+    options: dict,
+    raw: dict[str, str],
+    seed: int,
+    notes: tuple[str, ...],
+) -> dict:
+    """Content of meta.json."""
+    meta = {
+        "format_version": store.FORMAT_VERSION,
+        "name": dataset.name,
+        "kind": dataset.kind,
+        "source": dataset.origin,
+        "raw_sha256": raw,
+        "seed": seed,
+        "options": {key: _plain(value) for key, value in options.items() if value is not None},
+        "n_features": splits["train"]["shape"][1],
+        "n_classes": len(names),
+        "classes": names,
+        "splits": splits,
+        "empty_rows": sum(split["empty_rows"] for split in splits.values()),
+        "fingerprint": splits["train"]["fingerprint"],
+        "notes": list(notes),
+    }
+    return meta | {"paper": _compare(dataset, meta)}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
+
+
+def _compare(dataset: Dataset, meta: dict) -> dict | None:
+    """The paper's figures beside the actual ones, and every difference in words."""
+    if dataset.paper is None:
+        return None
+    expected = {key: getattr(dataset.paper, key) for key in ("D", "n", "n_test", "classes")}
+    train, test = (meta["splits"][split]["shape"] for split in ("train", "test"))
+    actual = dict(zip(expected, (train[1], train[0], test[0], meta["n_classes"]), strict=True))
+    options = meta["options"]
+    reasons = [
+        f"{key}: {options[key]}"
+        for key in ("holdout", "max_train", "max_test", "poses")
+        if options.get(key) != dataset.options.get(key)
+    ]
+    differences = [
+        f"{key}: paper {expected[key]:,}, here {actual[key]:,}"
+        + (f" ({', '.join(reasons)})" if reasons else "")
+        for key in expected
+        if expected[key] != actual[key]
+    ]
+    return {
+        "name": dataset.paper.name,
+        "expected": expected,
+        "actual": actual,
+        "differences": differences,
+    }
+
+
+def paper_table(metas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Table of data sets, the paper's figures and the actual ones side by side.
+
+    Parameters
+    ----------
+    metas : iterable of dict
+        Descriptions of prepared data sets, from `prepare` or `load_meta`.
+
+    Returns
+    -------
+    list of dict
+        One row per data set; the paper's figures are None for a data set that the paper does not use.
+    """
+    table = []
+    for meta in metas:
+        paper = meta["paper"] or {"name": None, "expected": {}, "differences": []}
+        train, test = (meta["splits"][split]["shape"] for split in ("train", "test"))
+        actual = {"D": train[1], "n": train[0], "n_test": test[0], "classes": meta["n_classes"]}
+        row: dict[str, Any] = {"dataset": meta["name"], "paper name": paper["name"]}
+        for key, value in actual.items():
+            row[key], row[f"paper {key}"] = value, paper["expected"].get(key)
+        stated = paper["differences"] + list(meta["notes"])
+        table.append(row | {"differences": "; ".join(stated)})
+    return table

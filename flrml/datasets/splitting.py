@@ -1,0 +1,94 @@
+"""Choosing rows: stratified hold-outs and subsamples that keep the rows of one object together."""
+
+import numpy as np
+
+from flrml.exceptions import DatasetError
+
+
+def share_out(counts: np.ndarray, total: int, keep: int = 0) -> np.ndarray:
+    """Distribute ``total`` over classes in proportion to their counts, by largest remainder.
+
+    Every class gets at least min(keep, its count) and at most its count.
+    """
+    floor = np.minimum(counts, keep)
+    exact = counts * (total / counts.sum())
+    shares = np.maximum(np.floor(exact).astype(np.int64), floor)
+    # Classes that were raised to the floor take from the others, the most favoured first.
+    while shares.sum() > total:
+        surplus = np.where(shares > floor, shares - exact, -np.inf)
+        shares[np.argmax(surplus)] -= 1
+    while shares.sum() < total:
+        lack = np.where(shares < counts, exact - shares, -np.inf)
+        shares[np.argmax(lack)] += 1
+    return shares
+
+
+def choose(y: np.ndarray, groups: np.ndarray | None, total: int, keep: int, seed: list[int]) -> np.ndarray:
+    """Mask of rows, stratified by class.
+
+    Parameters
+    ----------
+    y : ndarray of int
+        Class number of every row.
+    groups : ndarray of int or None
+        Object number of every row; an object is chosen with all its rows or not at all.
+    total : int
+        Number of objects to choose.
+    keep : int
+        Smallest number of objects per class.
+    seed : list of int
+        Seed of the choice.
+    """
+    _, first, unit = np.unique(
+        np.arange(len(y)) if groups is None else groups, return_index=True, return_inverse=True
+    )
+    unit_y = y[first]
+    rng = np.random.default_rng(seed)
+    shares = share_out(np.bincount(unit_y), total, keep)
+    chosen = np.zeros(len(first), dtype=bool)
+    for number, share in enumerate(shares):
+        members = np.flatnonzero(unit_y == number)
+        chosen[rng.permutation(members)[:share]] = True
+    return chosen[unit]
+
+
+def n_objects(groups: np.ndarray | None, n_rows: int) -> int:
+    """Number of different objects among the rows."""
+    return n_rows if groups is None else len(np.unique(groups))
+
+
+def hold_out(
+    y: np.ndarray, groups: np.ndarray | None, fraction: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers of a training and a test part; the test part has ⌊fraction · objects⌋ objects.
+
+    Every class keeps at least one object in the training part.
+    """
+    n = n_objects(groups, len(y))
+    n_test = int(n * fraction + 1e-9)
+    n_classes = int(y.max()) + 1
+    if n_test < 1 or n - n_test < n_classes:
+        raise DatasetError(
+            f"a hold-out of {fraction} leaves {n - n_test} training and {n_test} test examples "
+            f"for {n_classes} classes; choose another fraction"
+        )
+    train = choose(y, groups, n - n_test, 1, [seed, 1])
+    return np.flatnonzero(train), np.flatnonzero(~train)
+
+
+def subsample(
+    rows: np.ndarray, y: np.ndarray, groups: np.ndarray | None, limit: int | None, keep: int, seed: list[int]
+) -> np.ndarray:
+    """At most ``limit`` of the rows, stratified; all of them without a limit."""
+    if limit is None or len(rows) <= limit:
+        return rows
+    y, groups = y[rows], None if groups is None else groups[rows]
+    total = limit * n_objects(groups, len(rows)) // len(rows)
+    needed = keep * len(np.unique(y))
+    if total < max(1, needed):
+        raise DatasetError(
+            f"a limit of {limit} rows is too small for {len(np.unique(y))} classes"
+            + (" with all poses of a model" if groups is not None else "")
+            + "; raise it"
+        )
+    return rows[choose(y, groups, total, keep, seed)]
