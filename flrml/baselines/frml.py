@@ -37,19 +37,18 @@ class FRML(ReducedBaseline):
     classes.
 
     Geometry, retraction and smooth hinge are the published ones; how samples are weighed in the objective is not
-    known to us with certainty. Neighbours, λ, the start in the leading singular directions and its ``scale``, and
-    the stopping rule are ours.
+    known to us with certainty. Neighbours, λ and the stopping rule are ours, and so is the start: the leading
+    singular directions, scaled so that the median neighbour of the same class has distance 1. Other scales of the
+    start end in the same place.
 
     Parameters
     ----------
     n_components : int, default 100
         Rank d.
-    lam : float, default 1e-4
+    lam : float, default 1e-6
         Weight λ of the squared norm.
     n_neighbors : int, default 5
         Neighbours within and outside the class.
-    scale : float, default 1.0
-        Weights s at the start, relative to those that give the median neighbour within the class distance 1.
     max_iter : int, default 100
         Largest number of iterations.
     tol : float, default 1e-4
@@ -77,7 +76,6 @@ class FRML(ReducedBaseline):
     } | {
         "lam": [Interval(Real, 0, None, closed="left")],
         "n_neighbors": [POSITIVE_INTEGER],
-        "scale": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [POSITIVE_INTEGER],
         "tol": [Interval(Real, 0, None, closed="left")],
     }
@@ -86,9 +84,8 @@ class FRML(ReducedBaseline):
         self,
         n_components: int = 100,
         *,
-        lam: float = 1e-4,
+        lam: float = 1e-6,
         n_neighbors: int = 5,
-        scale: float = 1.0,
         max_iter: int = 100,
         tol: float = 1e-4,
         max_rank: int = 3000,
@@ -98,7 +95,6 @@ class FRML(ReducedBaseline):
         self.n_components = n_components
         self.lam = lam
         self.n_neighbors = n_neighbors
-        self.scale = scale
         self.max_iter = max_iter
         self.tol = tol
         self.max_rank = max_rank
@@ -116,13 +112,17 @@ class FRML(ReducedBaseline):
         problem = Objective.of_labels(Z, label, self.n_neighbors, self.lam)
         Q = np.eye(reduced.rank, d, dtype=Z.dtype)
         distance = float(np.median(squared_distances(Z[:, :d], *problem.near)))
-        s = np.full(d, self.scale / max(distance, 1e-12), dtype=Z.dtype)
+        s = np.full(d, 1 / max(distance, 1e-12), dtype=Z.dtype)
 
         value, GQ = problem.value_gradient(Q, s)
-        history, step = [value], 1.0
+        history, step = [value], np.inf
         for iteration in range(1, self.max_iter + 1):
-            # W is large where distances are scaled up, and so is the step that moves it.
             xi = Tangent.of(Q, GQ)
+            if xi.squared_norm() == 0:
+                break
+            step = min(
+                step, float(np.linalg.norm(s)) / xi.squared_norm() ** 0.5
+            )  # moves W by its own length at most
             decrease = SUFFICIENT_DECREASE * xi.squared_norm()
             for _ in range(MAX_TRIALS):
                 Q_next, s_next = xi.retract(s, -step)
@@ -136,7 +136,7 @@ class FRML(ReducedBaseline):
             previous, (value, GQ) = value, problem.value_gradient(Q, s)
             history.append(value)
             self._say(f"iteration {iteration}/{self.max_iter}: objective {value:.6g}")
-            if previous - value <= self.tol * abs(previous):
+            if iteration > 1 and previous - value <= self.tol * abs(previous):
                 break
         self._found(reduced.lift((Q * np.sqrt(s)).T), history, len(history) - 1)
         return self

@@ -32,7 +32,7 @@ class KISSME(ReducedBaseline):
         Largest rank of the metric.
     lam : float, default 1.0
         Weight λ of the dissimilar pairs.
-    ridge : float, default 1e-2
+    ridge : float, default 1.0
         Multiple of the mean eigenvalue that is added to S and D each.
     n_triplets : int, default 5
         Random triplets per sample, where labels are given.
@@ -62,7 +62,7 @@ class KISSME(ReducedBaseline):
         n_components: int = 100,
         *,
         lam: float = 1.0,
-        ridge: float = 1e-2,
+        ridge: float = 1.0,
         n_triplets: int = 5,
         max_rank: int = 3000,
         random_state: Any = None,
@@ -102,9 +102,19 @@ def regularized(C: NDArray, ridge: float) -> NDArray:
 
 def metric_of(S: NDArray, D: NDArray, lam: float = 1.0) -> NDArray:
     """S⁻¹ − λ D⁻¹."""
-    try:
-        S_inverse, D_inverse = (scipy.linalg.cho_solve(scipy.linalg.cho_factor(C), np.eye(len(C))) for C in (S, D))
-    except np.linalg.LinAlgError as error:
-        raise NoSolutionError("KISSME: the covariance of the pairs is singular; a larger ridge helps") from error
-    M = S_inverse - lam * D_inverse
+    M = inverse(S) - lam * inverse(D)
     return (M + M.T) / 2
+
+
+def inverse(C: NDArray) -> NDArray:
+    """C⁻¹ of a symmetric positive definite matrix."""
+    try:
+        factor = scipy.linalg.cho_factor(C)
+        pivots = np.diag(factor[0])
+        if pivots.min() ** 2 <= len(C) * np.finfo(np.float64).eps * pivots.max() ** 2:
+            raise np.linalg.LinAlgError("singular to working precision")
+    except np.linalg.LinAlgError as error:
+        raise NoSolutionError(
+            f"the covariance of the pairs cannot be inverted ({error}); stronger regularisation helps"
+        ) from error
+    return scipy.linalg.cho_solve(factor, np.eye(len(C)))

@@ -21,7 +21,7 @@ class LDA(ReducedBaseline):
     ----------
     n_components : int, default 100
         Largest number of directions.
-    shrinkage : float, "auto" or None, default 0.1
+    shrinkage : float, "auto" or None, default 0.3
         Weight of the mean variance in the covariance within classes.
     max_rank : int, default 3000
         Largest number of singular directions.
@@ -46,7 +46,7 @@ class LDA(ReducedBaseline):
         self,
         n_components: int = 100,
         *,
-        shrinkage: float | str | None = 0.1,
+        shrinkage: float | str | None = 0.3,
         max_rank: int = 3000,
         random_state: Any = None,
     ):

@@ -4,14 +4,13 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from flrml.baselines.common import ReducedBaseline, psd_factor
-from flrml.baselines.kissme import pair_covariances
+from flrml.baselines.kissme import inverse, pair_covariances
 from flrml.spectrum import Spectrum
 
 
@@ -92,6 +91,6 @@ def geodesic_metric(S: NDArray, D: NDArray, lam: float, t: float = 0.5) -> NDArr
     from pyriemann.geometry.geodesic import geodesic_riemann
 
     eye = np.eye(len(S))
-    S_inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(S + lam * eye), eye)
+    S_inverse = inverse(S + lam * eye)
     M = geodesic_riemann((S_inverse + S_inverse.T) / 2, D + lam * eye, alpha=t)
     return (M + M.T) / 2

@@ -178,7 +178,8 @@ class FactoredMetric:
         for start in range(0, len(self._Q), ROWS_AT_ONCE):
             rows = self._Q[start : start + ROWS_AT_ONCE]
             rows[:, :new] = rows[:, :old] @ C[:old]
-        add_product_transposed(self._Q[:, :new], batch, C[old:])
+        if new:
+            add_product_transposed(self._Q[:, :new], batch, C[old:])
 
     def take_map(self) -> NDArray:
         """L = diag(√s) Qᵀ, in the memory of Q, which is spent."""
