@@ -51,7 +51,7 @@ class DRML(Baseline):
     init : {"svd", "random"}, default "svd"
         Start W in the leading singular vectors or in random directions; on text the latter shrink all distances to
         almost nothing, and so the gradient.
-    max_iter : int, default 50
+    max_iter : int, default 30
         Largest number of iterations.
     tol : float, default 1e-6
         Norm of the gradient below which the search stops.
@@ -88,7 +88,7 @@ class DRML(Baseline):
         threshold: float = 1.0,
         lam: float = 1e-3,
         init: str = "svd",
-        max_iter: int = 50,
+        max_iter: int = 30,
         tol: float = 1e-6,
         n_triplets: int = 5,
         random_state: Any = None,

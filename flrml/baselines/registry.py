@@ -1,7 +1,9 @@
 """The one list of methods: what each is called, what it takes and with which parameters it is compared.
 
-A new method is one file and one line here. ``parameters`` are those of the comparison where they differ from the
-class's own defaults.
+A new method is one file and one line here. ``parameters`` holds what the comparison sets: the variant, and every
+hyper-parameter that a method's publication leaves open. Those are chosen once, by the mean 5-NN accuracy on
+validation splits (a fifth of the training part) of r8 and mnist5k at SVD rank 500 and 100 directions; the classes'
+defaults are the same.
 """
 
 import difflib
@@ -54,7 +56,7 @@ class Method:
     paper : str or None
         Its name in the paper's tables.
     parameters : dict
-        Parameters of the comparison that differ from the class's defaults.
+        Parameters that the comparison sets.
     """
 
     name: str
@@ -114,15 +116,73 @@ def _methods() -> Iterable[Method]:
         parameters=reference,
         **raw,
     )
-    yield Method("oasis", "OASIS", OASIS, supervision="triplets", paper="OASIS", **svd)
-    yield Method("kissme", "KISSME", KISSME, supervision="triplets", paper="KISSME", **svd)
-    yield Method("rmml", "RMML", RMML, supervision="triplets", paper="RMML", **svd)
-    yield Method("lmnn", "LMNN", LMNN, supervision="labels", quick=False, paper="LMNN", **svd)
-    yield Method("lrsml", "LRSML", LRSML, supervision="triplets", quick=False, paper="LRSML", **svd)
-    yield Method("frml", "FRML", FRML, supervision="labels", quick=False, paper="FRML", **svd)
-    yield Method("scml", "SCML", SCML, supervision="triplets", quick=False, paper="SCML", **raw)
-    yield Method("drml", "DRML", DRML, supervision="triplets", quick=False, paper="DRML", **raw)
-    yield Method("sgdinc", "SGDINC", SGDINC, supervision="triplets", quick=False, paper="SGDINC", **raw)
+    yield Method(
+        "oasis", "OASIS", OASIS, supervision="triplets", paper="OASIS", parameters={"C": 1e-4, "n_passes": 1}, **svd
+    )
+    yield Method(
+        "kissme", "KISSME", KISSME, supervision="triplets", paper="KISSME", parameters={"ridge": 1.0}, **svd
+    )
+    yield Method("rmml", "RMML", RMML, supervision="triplets", paper="RMML", parameters={"lam": 1e-2}, **svd)
+    yield Method(
+        "lmnn",
+        "LMNN",
+        LMNN,
+        supervision="labels",
+        quick=False,
+        paper="LMNN",
+        parameters={"n_targets": 3, "n_impostors": 50, "max_iter": 50},
+        **svd,
+    )
+    yield Method(
+        "lrsml",
+        "LRSML",
+        LRSML,
+        supervision="triplets",
+        quick=False,
+        paper="LRSML",
+        parameters={"alpha": 1e-4, "rho": 1.0, "max_iter": 60, "max_rank": 500},
+        **svd,
+    )
+    yield Method(
+        "frml",
+        "FRML",
+        FRML,
+        supervision="labels",
+        quick=False,
+        paper="FRML",
+        parameters={"lam": 1e-6, "n_neighbors": 5},
+        **svd,
+    )
+    yield Method(
+        "scml",
+        "SCML",
+        SCML,
+        supervision="triplets",
+        quick=False,
+        paper="SCML",
+        parameters={"shrinkage": 0.1},
+        **raw,
+    )
+    yield Method(
+        "drml",
+        "DRML",
+        DRML,
+        supervision="triplets",
+        quick=False,
+        paper="DRML",
+        parameters={"lam": 1e-3, "max_iter": 30},
+        **raw,
+    )
+    yield Method(
+        "sgdinc",
+        "SGDINC",
+        SGDINC,
+        supervision="triplets",
+        quick=False,
+        paper="SGDINC",
+        parameters={"eta": 100.0, "lam": 1e-3, "n_steps": 300},
+        **raw,
+    )
     yield Method("cosine", "cosine on X", CosineControl, supervision="none", control=True, **raw)
     yield Method("svd", "top SVD", SVDControl, supervision="none", control=True, **svd)
     whiten = {"whiten": True}
@@ -135,8 +195,17 @@ def _methods() -> Iterable[Method]:
         parameters=whiten,
         **svd,
     )
-    yield Method("lda", "LDA", LDA, supervision="labels", control=True, **svd)
-    yield Method("nca", "NCA", NCA, supervision="labels", control=True, quick=False, **svd)
+    yield Method("lda", "LDA", LDA, supervision="labels", control=True, parameters={"shrinkage": 0.3}, **svd)
+    yield Method(
+        "nca",
+        "NCA",
+        NCA,
+        supervision="labels",
+        control=True,
+        quick=False,
+        parameters={"scale": 5.0, "max_iter": 30},
+        **svd,
+    )
 
 
 METHODS: dict[str, Method] = {method.name: method for method in _methods()}

@@ -33,7 +33,7 @@ class SGDINC(Baseline):
     ----------
     n_components : int, default 100
         Largest rank; the leading eigenpairs are kept.
-    eta : float, default 10.0
+    eta : float, default 100.0
         First step η₀, in units of one over the mean squared distance of the first batch's dissimilar pairs.
     lam : float, default 1e-3
         Weight λ of the trace.
@@ -72,7 +72,7 @@ class SGDINC(Baseline):
         self,
         n_components: int = 100,
         *,
-        eta: float = 10.0,
+        eta: float = 100.0,
         lam: float = 1e-3,
         batch_triplets: int = 80,
         n_steps: int = 300,

@@ -97,7 +97,9 @@ def test_entries_are_consistent():
     assert sum(method.paper is not None for method in METHODS.values()) == 13
     for name, method in METHODS.items():
         assert method.name == name
-        assert set(method.parameters) <= set(method.accepts)
+        defaults = method.estimator().get_params()
+        for parameter, value in method.parameters.items():
+            assert parameter in ("variant", "whiten") or defaults[parameter] == value
         assert method.table == (3 if method.uses_spectrum else 4)
         build(name)
 
