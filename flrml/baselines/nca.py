@@ -17,19 +17,19 @@ class NCA(ReducedBaseline):
     """Neighbourhood components analysis (:class:`sklearn.neighbors.NeighborhoodComponentsAnalysis`).
 
     Raises the expected share of samples whose randomly chosen neighbour is of their class. It holds several dense
-    n × n matrices: some thousand samples are the limit. The start, the leading singular directions scaled so that
-    the reduced data have ``scale`` as their root mean square length, is ours: rows of unit length are too close
-    together for the neighbour probabilities to tell them apart.
+    n × n matrices: some thousand samples are the limit. All defaults are ours, and so is the start, the leading
+    singular directions scaled so that the embedded rows have the root mean square length ``scale``: rows of unit
+    length are too close together for the neighbour probabilities to tell them apart.
 
     Parameters
     ----------
     n_components : int, default 100
         Number of directions.
-    scale : float, default 5.0
+    scale : float, default 3.0
         Root mean square length of the embedded rows at the start.
-    max_iter : int, default 30
+    max_iter : int, default 15
         Largest number of L-BFGS iterations.
-    max_rank : int, default 500
+    max_rank : int, default 200
         Largest number of singular directions.
     random_state : int, RandomState or None
         Seed of the randomized SVD, where that is used.
@@ -52,9 +52,9 @@ class NCA(ReducedBaseline):
         self,
         n_components: int = 100,
         *,
-        scale: float = 5.0,
-        max_iter: int = 30,
-        max_rank: int = 500,
+        scale: float = 3.0,
+        max_iter: int = 15,
+        max_rank: int = 200,
         random_state: Any = None,
     ):
         self.n_components = n_components

@@ -203,7 +203,7 @@ def _methods() -> Iterable[Method]:
         supervision="labels",
         control=True,
         quick=False,
-        parameters={"scale": 5.0, "max_iter": 30},
+        parameters={"scale": 3.0, "max_iter": 15, "max_rank": 200},
         **svd,
     )
 

@@ -43,7 +43,7 @@ def test_contract(name, digits):
     accuracy = knn_accuracy(
         train, digits.y, test, digits.y_test, metric=metric, W=getattr(model, "similarity_", None)
     )
-    assert accuracy > 0.85
+    assert accuracy > 0.8
     assert test.shape == (400, train.shape[1])
     assert model.n_features_in_ == 64
     assert len(model.get_feature_names_out()) == train.shape[1]
