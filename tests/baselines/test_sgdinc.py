@@ -1,10 +1,12 @@
 """SGDINC: the factored step against the dense proximal step."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from flrml import BinaryRows, knn_accuracy
+from flrml import BinaryRows, draw_triplets, knn_accuracy
 from flrml.baselines.sgdinc import SGDINC, FactoredMetric
 from flrml.exceptions import NoSolutionError
 
@@ -57,3 +59,16 @@ def test_binary_rows_with_many_features(random):
     assert model.components_.shape == (5, n_features)
     Y = model.transform(X)
     assert knn_accuracy(Y[:150], y[:150], Y[150:], y[150:], metric="euclidean") > 0.9
+
+
+def test_memory_is_that_of_the_map(random):
+    n, n_features = 300, 100_000
+    rows = np.concatenate([np.sort(random.choice(n_features, 50, replace=False)) for _ in range(n)])
+    X = BinaryRows(np.arange(0, 50 * n + 1, 50), rows, n_features)
+    T = draw_triplets(np.arange(n) % 3, 5, 0)
+    tracemalloc.start()
+    model = SGDINC(20, n_steps=4, random_state=0).fit(X, triplets=T)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    dense_batch = 200 * n_features * 4
+    assert peak < 4 * model.components_.nbytes < dense_batch
