@@ -1,0 +1,222 @@
+"""What the baselines share: their base class, the reduced data, sums over pairs, and the cut to a rank."""
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.multiclass import check_classification_targets
+
+from flrml.estimators import LowRankMetric
+from flrml.exceptions import NoSolutionError, SpectrumError
+from flrml.neighbors import nearest
+from flrml.spectrum import Spectrum, decompose
+
+BLOCK_VALUES = 2**22  # values of a temporary array that is made block by block
+POSITIVE_INTEGER = Interval(Integral, 1, None, closed="left")
+
+
+class Baseline(LowRankMetric):
+    """A method to compare with.
+
+    ``neighbor_metric`` names the rule by which the method's own neighbours are found: ``"cosine"`` or
+    ``"euclidean"`` between embedded rows, or ``"bilinear"`` with the matrix ``similarity_`` between them.
+    """
+
+    neighbor_metric: ClassVar[str] = "euclidean"
+    _parameter_constraints: dict = {
+        "n_components": [POSITIVE_INTEGER],
+        "n_triplets": [POSITIVE_INTEGER],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def _labels(self, X: Any, y: Any) -> NDArray[np.int64]:
+        """Labels as numbers 0, 1, …; at least two classes."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(X, y)
+        check_classification_targets(y)
+        classes, label = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"{type(self).__name__} needs at least two classes, y has {len(classes)} class(es)")
+        return label
+
+    def _found(self, L: NDArray, history: Any = (), n_iter: int = 1) -> None:
+        """Keep the map L and how it was found; a map that is zero or not finite is no solution."""
+        require_solution(type(self).__name__, L)
+        self.components_ = L
+        self.history_ = np.asarray(history, dtype=np.float64)
+        self.n_iter_ = int(n_iter)
+
+
+class ReducedBaseline(Baseline):
+    """A baseline that learns on the reduced data Z = V Σ of a thin SVD."""
+
+    max_rank: int
+    _parameter_constraints: dict = {**Baseline._parameter_constraints, "max_rank": [POSITIVE_INTEGER]}
+
+    def _reduce(self, X: Any, spectrum: Spectrum | None, random: np.random.RandomState) -> "Reduced":
+        if spectrum is None:
+            spectrum = decompose(X, self.max_rank, random_state=random)
+        elif spectrum.settings["centred"]:
+            raise SpectrumError(f"{type(self).__name__} needs a spectrum made with centred=False")
+        elif spectrum.X is not X:
+            spectrum = spectrum.bind(X)
+        return Reduced.of(spectrum, self.max_rank)
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """Reduced data Z = V Σ = X U, one row per sample, and the way back to the features.
+
+    Attributes
+    ----------
+    Z : ndarray of shape (n, r)
+        The data in the leading r singular directions; the columns are orthogonal.
+    singular_values : ndarray of shape (r,)
+        Lengths of the columns of Z.
+    """
+
+    Z: NDArray
+    singular_values: NDArray
+    spectrum: Spectrum
+
+    @classmethod
+    def of(cls, spectrum: Spectrum, max_rank: int) -> "Reduced":
+        """Reduce to at most ``max_rank`` directions."""
+        r = min(spectrum.rank, max_rank)
+        sigma = spectrum.singular_values[:r]
+        if spectrum.side == "left":
+            return cls(spectrum.basis[:, :r] * sigma, sigma, spectrum)
+        return cls(spectrum @ np.diag(spectrum.singular_values)[:, :r], sigma, spectrum)
+
+    @property
+    def rank(self) -> int:
+        """r, the number of directions."""
+        return len(self.singular_values)
+
+    def lift(self, Lz: NDArray) -> NDArray:
+        """Map L = Lz Uᵀ (d × D) on the features, from a map Lz (d × r) on Z."""
+        B = np.zeros((self.spectrum.rank, len(Lz)), dtype=self.Z.dtype)
+        B[: self.rank] = self.singular_values[:, None] * Lz.T
+        return self.spectrum.lift(B).T
+
+    def strongest(self, Lz: NDArray, d: int) -> NDArray:
+        """Cut the map Lz to the d directions in which the embedded data are longest.
+
+        No other map of rank d is as close to Lz on the data.
+        """
+        if len(Lz) <= d:
+            return Lz
+        scaled = Lz * self.singular_values
+        Q = scipy.linalg.eigh(scaled @ scaled.T, subset_by_index=(len(Lz) - d, len(Lz) - 1))[1]
+        return Q[:, ::-1].T @ Lz
+
+
+def require_solution(name: str, *parts: NDArray) -> None:
+    """Raise NoSolutionError unless every part is finite and has an entry that is not zero."""
+    for part in parts:
+        if part.size == 0 or not np.any(part):
+            raise NoSolutionError(f"{name} ends with a metric that is zero")
+        if not np.isfinite(part).all():
+            raise NoSolutionError(f"{name} ends with a metric that is not finite")
+
+
+def pairs_of(triplets: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+    """Pairs (a, b) with sign +1 for (i, j), alike, and −1 for (i, k), unlike."""
+    i, j, k = triplets.T
+    return np.concatenate((i, i)), np.concatenate((j, k)), np.repeat([1.0, -1.0], len(triplets))
+
+
+def laplacian(a: NDArray, b: NDArray, weights: NDArray, n: int) -> sp.csr_matrix:
+    """Sparse K (n × n) with Xᵀ K X = Σ w (x_a − x_b)(x_a − x_b)ᵀ over the pairs, whatever X is."""
+    W = sp.csr_matrix((weights, (a, b)), shape=(n, n))
+    W = W + W.T
+    return (sp.diags(np.asarray(W.sum(axis=1)).ravel()) - W).tocsr()
+
+
+def scatter(Z: NDArray, K: sp.csr_matrix) -> NDArray[np.float64]:
+    """Zᵀ K Z in float64, without a copy of Z in another type."""
+    n, r = Z.shape
+    out = np.zeros((r, r))
+    width = max(1, 4 * BLOCK_VALUES // n)
+    height = max(1, BLOCK_VALUES // r)
+    for left in range(0, r, width):
+        columns = slice(left, left + width)
+        KZ = K @ Z[:, columns].astype(np.float64)
+        for top in range(0, n, height):
+            rows = slice(top, top + height)
+            out[:, columns] += Z[rows].astype(np.float64).T @ KZ[rows]
+    return (out + out.T) / 2
+
+
+def squared_distances(Y: NDArray, a: NDArray, b: NDArray) -> NDArray:
+    """‖y_a − y_b‖² of each pair of rows, a block of pairs at a time."""
+    out = np.empty(len(a), dtype=Y.dtype)
+    step = max(1, BLOCK_VALUES // max(Y.shape[1], 1))
+    for start in range(0, len(a), step):
+        block = slice(start, start + step)
+        difference = Y[a[block]] - Y[b[block]]
+        out[block] = np.einsum("ij,ij->i", difference, difference)
+    return out
+
+
+def inner_products(Y: NDArray, Z: NDArray, a: NDArray, b: NDArray) -> NDArray:
+    """y_a · z_b of each pair, a block of pairs at a time."""
+    out = np.empty(len(a), dtype=np.result_type(Y, Z))
+    step = max(1, BLOCK_VALUES // max(Y.shape[1], 1))
+    for start in range(0, len(a), step):
+        block = slice(start, start + step)
+        out[block] = np.einsum("ij,ij->i", Y[a[block]], Z[b[block]])
+    return out
+
+
+def psd_factor(M: NDArray, floor: float = 0.0) -> NDArray:
+    """Factor F with FᵀF = the part of the symmetric M with eigenvalues above ``floor``."""
+    values, H = scipy.linalg.eigh(M)
+    kept = values > max(floor, 0.0)
+    return (H[:, kept] * np.sqrt(values[kept])).T[::-1]
+
+
+def neighbors_within(Z: NDArray, label: NDArray, k: int) -> tuple[NDArray, NDArray]:
+    """Pairs (i, j) of each sample with its k nearest others of the same class, ordered by i.
+
+    A class with k members or fewer gives each as many as there are; a sample alone in its class gets none.
+    """
+    a, b = [], []
+    for members in _by_class(label):
+        size = min(k, len(members) - 1)
+        if size == 0:
+            continue
+        found = nearest(Z[members], Z[members], size + 1, metric="euclidean")[0]
+        other = found != np.arange(len(members))[:, None]
+        other[other.all(axis=1), -1] = False  # duplicates can push a sample out of its own neighbours
+        a.append(np.repeat(members, size))
+        b.append(members[found[other]])
+    if not a:
+        raise ValueError("every class of y has a single member, so no sample has a neighbour of its class")
+    first, second = np.concatenate(a), np.concatenate(b)
+    order = np.argsort(first, kind="stable")
+    return first[order], second[order]
+
+
+def neighbors_outside(Z: NDArray, label: NDArray, k: int) -> NDArray:
+    """Row numbers (n × k') of the k nearest samples of other classes; k' < k where a class leaves fewer."""
+    size = min(k, len(label) - int(np.bincount(label).max()))
+    out = np.empty((len(label), size), dtype=np.int64)
+    for members in _by_class(label):
+        others = np.flatnonzero(label != label[members[0]])
+        out[members] = others[nearest(Z[others], Z[members], size, metric="euclidean")[0]]
+    return out
+
+
+def _by_class(label: NDArray) -> list[NDArray]:
+    order = np.argsort(label, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(label[order])) + 1)

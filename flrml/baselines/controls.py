@@ -1,0 +1,107 @@
+"""Controls: what the data give without any labels."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from flrml.baselines.common import Baseline, ReducedBaseline
+from flrml.spectrum import Spectrum
+
+
+class _Unsupervised:
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.target_tags.required = False
+        return tags
+
+
+class CosineControl(_Unsupervised, Baseline):
+    """The data as they are, compared by cosine: ``transform`` hands the rows through.
+
+    Attributes
+    ----------
+    n_iter_ : int
+        0.
+    history_ : ndarray of shape (0,)
+        Empty.
+    """
+
+    neighbor_metric: ClassVar[str] = "cosine"
+    _parameter_constraints: dict = {}
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> "CosineControl":
+        """Check X; nothing is learned."""
+        self._check_rows(X, reset=True, lazy=True)
+        self.n_iter_, self.history_ = 0, np.empty(0)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the rows unchanged, sparse ones sparse."""
+        check_is_fitted(self)
+        return self._check_rows(X, reset=False, lazy=True)
+
+    def pair_distance(self, pairs: Any) -> NDArray:
+        """Distance ‖x − x'‖ of each pair of rows, given with the shape (p, 2, D)."""
+        P = np.asarray(pairs)
+        return np.linalg.norm(P[:, 0] - P[:, 1], axis=1)
+
+    def get_mahalanobis_matrix(self) -> NDArray:
+        """Return the identity, of shape (D, D)."""
+        check_is_fitted(self)
+        return np.eye(self.n_features_in_)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_features_in_
+
+
+class SVDControl(_Unsupervised, ReducedBaseline):
+    """The leading singular directions of the data, compared by cosine: latent semantic analysis.
+
+    Parameters
+    ----------
+    n_components : int, default 100
+        Number of directions.
+    whiten : bool, default False
+        Scale every direction to the same length, as FLRML's start does.
+    random_state : int, RandomState or None
+        Seed of the randomized SVD, where that is used.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (d, D)
+        The map: Uᵀ, or Σ⁻¹Uᵀ where ``whiten`` is set.
+    n_iter_ : int
+        0.
+    history_ : ndarray of shape (0,)
+        Empty.
+    """
+
+    neighbor_metric: ClassVar[str] = "cosine"
+    _parameter_constraints: dict = {
+        name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "random_state")
+    } | {"whiten": ["boolean"]}
+
+    def __init__(self, n_components: int = 100, *, whiten: bool = False, random_state: Any = None):
+        self.n_components = n_components
+        self.whiten = whiten
+        self.random_state = random_state
+
+    @property
+    def max_rank(self) -> int:  # type: ignore[override]
+        """Directions kept of the SVD."""
+        return self.n_components
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, *, spectrum: Spectrum | None = None) -> "SVDControl":
+        """Take the leading directions of X, or of its given spectrum; y is not used."""
+        X = self._check_rows(X, reset=True)
+        reduced = self._reduce(X, spectrum, check_random_state(self.random_state))
+        sigma = reduced.singular_values
+        self._found(reduced.lift(np.diag(1 / sigma if self.whiten else np.ones_like(sigma))), n_iter=0)
+        return self

@@ -1,0 +1,198 @@
+"""LRSML: a low-rank bilinear similarity from pairs."""
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+
+from flrml.baselines.common import POSITIVE_INTEGER, ReducedBaseline, inner_products, pairs_of, psd_factor
+from flrml.spectrum import Spectrum
+
+POWER_ITERATIONS = 20
+
+
+class LRSML(ReducedBaseline):
+    """Low-rank similarity metric learning (Liu et al., AAAI 2015).
+
+    Seeks a positive semi-definite W with similarity xᵀ W x' ≥ 1 for similar and ≤ −ε for dissimilar pairs of
+    reduced rows: the mean hinge over the pairs plus α tr(W), by linearised ADMM. Only the given pairs are kept,
+    as vectors of their number; the publication takes all n² pairs of the labels, in dense matrices.
+
+    Pairs come from triplets (i, j, k): (i, j) is similar, (i, k) dissimilar. At the end W is cut to
+    ``n_components`` eigenpairs. Objective and updates follow the publication as far as it is known to us; α, ε, ρ,
+    the number of iterations, the mean in place of the sum, and ``max_rank`` are ours. So is the neighbour rule:
+    ranking by xᵀ W x' itself favours long rows and stays 6 to 9 points below ranking by the cosine of the embedded
+    rows, the similarity normalised, on validation data.
+
+    Parameters
+    ----------
+    n_components : int, default 100
+        Largest rank of W.
+    alpha : float, default 1e-4
+        Weight α of the trace.
+    epsilon : float, default 1e-2
+        Dissimilar pairs should have a similarity of at most −ε.
+    rho : float, default 1.0
+        Penalty ρ of the ADMM.
+    max_iter : int, default 60
+        Largest number of iterations.
+    tol : float, default 1e-6
+        Stop where the mean squared residual and the relative change of W both fall below it.
+    n_triplets : int, default 5
+        Random triplets per sample, where labels are given.
+    max_rank : int, default 500
+        Largest number of singular directions; each iteration decomposes a matrix of this size.
+    random_state : int, RandomState or None
+        Seed for triplets.
+    verbose : int, default 0
+        Print a line per ten iterations where it is positive.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (d, D)
+        The map L with similarity (L x)ᵀ(L x').
+    similarity_ : ndarray of shape (d, d)
+        Matrix between embedded rows: the identity.
+    n_iter_ : int
+        Iterations done.
+    history_ : ndarray of shape (n_iter_ + 1,)
+        Objective at W = I and after every iteration.
+    """
+
+    neighbor_metric: ClassVar[str] = "cosine"
+    _parameter_constraints: dict = {
+        **ReducedBaseline._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "epsilon": [Interval(Real, 0, None, closed="left")],
+        "rho": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [POSITIVE_INTEGER],
+        "tol": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        alpha: float = 1e-4,
+        epsilon: float = 1e-2,
+        rho: float = 1.0,
+        max_iter: int = 60,
+        tol: float = 1e-6,
+        n_triplets: int = 5,
+        max_rank: int = 500,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.n_components = n_components
+        self.alpha = alpha
+        self.epsilon = epsilon
+        self.rho = rho
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_triplets = n_triplets
+        self.max_rank = max_rank
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, *, triplets: Any = None, spectrum: Spectrum | None = None) -> "LRSML":
+        """Learn the similarity from labels or triplets; see :meth:`flrml.FLRML.fit` for the arguments."""
+        X = self._check_rows(X, reset=True, ensure_min_samples=3)
+        random = check_random_state(self.random_state)
+        T = self._triplets(X, y, triplets, random)
+        reduced = self._reduce(X, spectrum, random)
+        admm = ADMM(PairSimilarities(reduced.Z, *pairs_of(T)), self.alpha, self.epsilon, self.rho)
+        history = [admm.objective()]
+        for iteration in range(1, self.max_iter + 1):
+            residual, change = admm.step()
+            history.append(admm.objective())
+            if iteration % 10 == 0:
+                self._say(f"iteration {iteration}/{self.max_iter}: objective {history[-1]:.6g}")
+            if residual <= self.tol and change <= self.tol:
+                break
+        Lz = psd_factor(admm.W)[: self.n_components]
+        self._found(reduced.lift(Lz.astype(reduced.Z.dtype)), history, len(history) - 1)
+        self.similarity_ = np.eye(len(Lz), dtype=reduced.Z.dtype)
+        return self
+
+
+@dataclass
+class PairSimilarities:
+    """The linear operator W ↦ z_aᵀ W z_b of the pairs, and its adjoint."""
+
+    Z: NDArray
+    a: NDArray
+    b: NDArray
+    signs: NDArray
+
+    def of(self, W: NDArray) -> NDArray:
+        """Similarities of the pairs."""
+        return inner_products(self.Z @ W.astype(self.Z.dtype), self.Z, self.a, self.b).astype(np.float64)
+
+    def adjoint(self, c: NDArray) -> NDArray:
+        """Symmetric part of Σ c z_a z_bᵀ."""
+        n = len(self.Z)
+        C = sp.csr_matrix((c.astype(self.Z.dtype), (self.a, self.b)), shape=(n, n))
+        G = (self.Z.T @ (C @ self.Z)).astype(np.float64)
+        return (G + G.T) / 2
+
+    def norm(self) -> float:
+        """Largest eigenvalue of the adjoint times the operator on symmetric matrices, by power iteration."""
+        W = np.diag(np.einsum("ij,ij->j", self.Z, self.Z).astype(np.float64))
+        size = 0.0
+        for _ in range(POWER_ITERATIONS):
+            W /= np.linalg.norm(W)
+            W = self.adjoint(self.of(W))
+            size = float(np.linalg.norm(W))
+        return size
+
+
+class ADMM:
+    """Linearised ADMM for the sum over pairs of [ỹ − y S(W)]₊ plus α |pairs| tr(W), from W = I."""
+
+    def __init__(self, pairs: PairSimilarities, alpha: float, epsilon: float, rho: float):
+        self.pairs, self.alpha, self.rho = pairs, alpha, rho
+        self.signs = pairs.signs
+        self.wanted = np.where(self.signs > 0, 1.0, epsilon)  # ỹ
+        self.W = np.eye(pairs.Z.shape[1])
+        self.tau = 0.9 / pairs.norm()
+        self.similarities = pairs.of(self.W)
+        self.dual = np.zeros(len(self.signs))
+
+    def objective(self) -> float:
+        """Mean hinge plus α tr(W)."""
+        hinge = np.maximum(self.wanted - self.signs * self.similarities, 0)
+        return float(hinge.mean() + self.alpha * np.trace(self.W))
+
+    def step(self) -> tuple[float, float]:
+        """One iteration; return the mean squared residual and the relative change of W."""
+        split = hinge_prox(self.wanted - self.signs * self.similarities - self.dual, 1 / self.rho)
+        c = self.signs * (split - self.wanted + self.dual + self.signs * self.similarities)
+        G = self.pairs.adjoint(c)
+        G[np.diag_indices_from(G)] += self.alpha * len(self.signs) / self.rho
+        before = self.W
+        self.W = project_psd(before - self.tau * G)
+        self.similarities = self.pairs.of(self.W)
+        residual = split - self.wanted + self.signs * self.similarities
+        self.dual += residual
+        change = np.linalg.norm(self.W - before) / max(float(np.linalg.norm(before)), 1e-12)
+        return float(np.mean(residual**2)), float(change)
+
+
+def hinge_prox(a: NDArray, threshold: float) -> NDArray:
+    """argmin_z threshold·[z]₊ + ½(z − a)²."""
+    return np.where(a > threshold, a - threshold, np.minimum(a, 0))
+
+
+def project_psd(M: NDArray) -> NDArray:
+    """Nearest positive semi-definite matrix to a symmetric one."""
+    values, H = scipy.linalg.eigh(M, driver="evd")
+    kept = values > 0
+    return (H[:, kept] * values[kept]) @ H[:, kept].T

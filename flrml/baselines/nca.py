@@ -1,0 +1,78 @@
+"""Neighbourhood components analysis, by scikit-learn, on the reduced data."""
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+
+from flrml.baselines.common import POSITIVE_INTEGER, ReducedBaseline
+from flrml.spectrum import Spectrum
+
+
+class NCA(ReducedBaseline):
+    """Neighbourhood components analysis (:class:`sklearn.neighbors.NeighborhoodComponentsAnalysis`).
+
+    Raises the expected share of samples whose randomly chosen neighbour is of their class. It holds several dense
+    n × n matrices: some thousand samples are the limit. All defaults are ours, and so is the start, the leading
+    singular directions scaled so that the embedded rows have the root mean square length ``scale``: rows of unit
+    length are too close together for the neighbour probabilities to tell them apart.
+
+    Parameters
+    ----------
+    n_components : int, default 100
+        Number of directions.
+    scale : float, default 3.0
+        Root mean square length of the embedded rows at the start.
+    max_iter : int, default 15
+        Largest number of L-BFGS iterations.
+    max_rank : int, default 200
+        Largest number of singular directions.
+    random_state : int, RandomState or None
+        Seed of the randomized SVD, where that is used.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (d, D)
+        The map.
+    n_iter_ : int
+        Iterations done.
+    history_ : ndarray of shape (0,)
+        Empty: scikit-learn keeps no values.
+    """
+
+    _parameter_constraints: dict = {
+        name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "max_rank", "random_state")
+    } | {"scale": [Interval(Real, 0, None, closed="neither")], "max_iter": [POSITIVE_INTEGER]}
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        scale: float = 3.0,
+        max_iter: int = 15,
+        max_rank: int = 200,
+        random_state: Any = None,
+    ):
+        self.n_components = n_components
+        self.scale = scale
+        self.max_iter = max_iter
+        self.max_rank = max_rank
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None) -> "NCA":
+        """Learn the directions from labels; see :meth:`flrml.FLRML.fit` for the arguments."""
+        X = self._check_rows(X, reset=True, ensure_min_samples=3)
+        label = self._labels(X, y)
+        reduced = self._reduce(X, spectrum, check_random_state(self.random_state))
+        d = min(self.n_components, reduced.rank)
+        length = np.linalg.norm(reduced.singular_values[:d]) / np.sqrt(len(label))
+        start = np.eye(d, reduced.rank) * (self.scale / length)
+        solver = NeighborhoodComponentsAnalysis(d, init=start, max_iter=self.max_iter).fit(reduced.Z, label)
+        Lz = solver.components_
+        self._found(reduced.lift(Lz.astype(reduced.Z.dtype)), n_iter=solver.n_iter_)
+        return self

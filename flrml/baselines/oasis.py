@@ -1,0 +1,139 @@
+"""OASIS: a bilinear similarity from a stream of triplets."""
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import _fit_context
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from flrml.baselines.common import POSITIVE_INTEGER, ReducedBaseline, psd_factor, require_solution
+from flrml.spectrum import Spectrum
+
+BLOCK = 256  # triplets whose updates reach W together
+
+
+class OASIS(ReducedBaseline):
+    """Online algorithm for scalable image similarity learning (Chechik et al., JMLR 2010).
+
+    Passive-aggressive updates of W in S(x, x') = xᵀ W x', from W = I on the reduced data Z: each triplet with
+    loss l = 1 − x_iᵀ W (x_j − x_k) > 0 adds τ x_i (x_j − x_k)ᵀ with τ = min(C, l / ‖x_i‖²‖x_j − x_k‖²). W is
+    neither symmetric nor semi-definite. The updates are the published ones, one after the other; a block of them
+    is added to W at once, which gives the same W.
+
+    The published default is an aggressiveness C of 0.1. Ours is chosen on validation data of text and of images,
+    where it is the best compromise: W then stays close to the identity. With C = 0.1 and rows of unit length, W
+    forgets the geometry of the data it starts from, which costs 9 points on images; on text 20 passes make up for
+    it. Ranking by xᵀ W x' favours long rows, so on text, where reduced rows differ in length, OASIS stays behind
+    methods that learn a distance, and some 4 points behind the ``svd`` control. W has the full rank r: this method
+    knows no number of directions.
+
+    Parameters
+    ----------
+    C : float, default 1e-4
+        Aggressiveness, the largest step of one triplet.
+    n_passes : int, default 1
+        Passes over the triplets, each in a new random order.
+    psd : bool, default False
+        Take the symmetric positive semi-definite part of W at the end.
+    n_triplets : int, default 5
+        Random triplets per sample, where labels are given.
+    max_rank : int, default 3000
+        Largest number of singular directions; W has its square.
+    random_state : int, RandomState or None
+        Seed for triplets and their order.
+    verbose : int, default 0
+        Print a line per pass where it is positive.
+
+    Attributes
+    ----------
+    similarity_ : ndarray of shape (r, r)
+        W, between rows that ``transform`` reduces.
+    components_ : ndarray of shape (r, D)
+        The reduction Uᵀ.
+    n_iter_ : int
+        Passes done.
+    history_ : ndarray of shape (n_iter_,)
+        Mean loss of the triplets of each pass, each before its own update.
+    """
+
+    neighbor_metric: ClassVar[str] = "bilinear"
+    _parameter_constraints: dict = {
+        **{name: rule for name, rule in ReducedBaseline._parameter_constraints.items() if name != "n_components"},
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "n_passes": [POSITIVE_INTEGER],
+        "psd": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        C: float = 1e-4,
+        *,
+        n_passes: int = 1,
+        psd: bool = False,
+        n_triplets: int = 5,
+        max_rank: int = 3000,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.C = C
+        self.n_passes = n_passes
+        self.psd = psd
+        self.n_triplets = n_triplets
+        self.max_rank = max_rank
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, *, triplets: Any = None, spectrum: Spectrum | None = None) -> "OASIS":
+        """Learn the similarity from labels or triplets; see :meth:`flrml.FLRML.fit` for the arguments."""
+        X = self._check_rows(X, reset=True, ensure_min_samples=3)
+        random = check_random_state(self.random_state)
+        T = self._triplets(X, y, triplets, random)
+        reduced = self._reduce(X, spectrum, random)
+        Z = reduced.Z
+        W = np.eye(reduced.rank, dtype=Z.dtype)
+        history = []
+        for i_pass in range(self.n_passes):
+            T = T[random.permutation(len(T))]
+            total = 0.0
+            for start in range(0, len(T), BLOCK):
+                total += passive_aggressive(W, Z, T[start : start + BLOCK], self.C).sum()
+            history.append(total / len(T))
+            self._say(f"pass {i_pass + 1}/{self.n_passes}: mean loss {history[-1]:.6g}")
+        if self.psd:
+            F = psd_factor((W + W.T) / 2)
+            W = F.T @ F
+        require_solution("OASIS", W)
+        self.similarity_ = W
+        self._found(reduced.lift(np.eye(reduced.rank, dtype=Z.dtype)), history, self.n_passes)
+        return self
+
+    def pair_score(self, pairs: ArrayLike) -> NDArray:
+        """Similarity xᵀ W x' of each pair of rows, given with the shape (p, 2, D)."""
+        check_is_fitted(self)
+        P = check_array(pairs, allow_nd=True, dtype=[np.float64, np.float32]) @ self.components_.T
+        return np.einsum("pi,pi->p", P[:, 0] @ self.similarity_, P[:, 1])
+
+
+def passive_aggressive(W: NDArray, Z: NDArray, T: NDArray, C: float) -> NDArray:
+    """Update W in place by the triplets T in turn; return each one's loss before its update.
+
+    After the updates s before it, triplet t has x_tᵀ W δ_t = x_tᵀ W₀ δ_t + Σ_s τ_s (x_t · x_s)(δ_s · δ_t): the
+    steps τ follow from products of whole blocks, and W is touched twice per block instead of twice per triplet.
+    """
+    i, j, k = T.T
+    anchors, contrasts = Z[i], Z[j] - Z[k]
+    at_start = np.einsum("ti,ti->t", anchors @ W, contrasts)
+    couplings = (anchors @ anchors.T) * (contrasts @ contrasts.T)
+    lengths = np.diag(couplings)
+    tau, losses = np.zeros(len(T), dtype=Z.dtype), np.zeros(len(T))
+    for t in range(len(T)):
+        losses[t] = max(0.0, 1 - at_start[t] - couplings[t, :t] @ tau[:t])
+        if losses[t] > 0 and lengths[t] > 0:
+            tau[t] = min(C, losses[t] / lengths[t])
+    W += (anchors * tau[:, None]).T @ contrasts
+    return losses

@@ -1,0 +1,195 @@
+"""SGDINC: stochastic steps on a metric that is kept in factors."""
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+
+from flrml.baselines.common import POSITIVE_INTEGER, Baseline, laplacian, require_solution
+from flrml.rows import add_product_transposed, gram, product
+
+ROWS_AT_ONCE = 2**16
+RELATIVE_CUT = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}  # of a Gram matrix's eigenvalues
+
+
+class SGDINC(Baseline):
+    """Stochastic gradient descent with low-rank factors of increments (Zhang & Zhang, AAAI 2017).
+
+    Minimises the mean hinge [1 + d_M(i, j) − d_M(i, k)]₊ over triplets plus λ tr(M), over positive semi-definite
+    M = Q diag(s) Qᵀ, by proximal steps on mini-batches from M = 0. A step is exact but for the cap on the rank: it
+    decomposes M and the batch's low-rank gradient in the span of Q and of the batch's rows, through small Gram
+    matrices, and never forms a D × D matrix nor a dense batch. Beside X only Q (D × d) is held, so a million
+    features are no obstacle; works on X itself, sparse or not.
+
+    The factored step is determined by the published method. Ours are all constants, the step η₀/√t, and the cap
+    on the rank, which the publication leaves to λ.
+
+    Parameters
+    ----------
+    n_components : int, default 100
+        Largest rank; the leading eigenpairs are kept.
+    eta : float, default 100.0
+        First step η₀, in units of one over the mean squared distance of the first batch's dissimilar pairs.
+    lam : float, default 1e-3
+        Weight λ of the trace.
+    batch_triplets : int, default 80
+        Triplets per step.
+    n_steps : int, default 300
+        Number of steps.
+    n_triplets : int, default 5
+        Random triplets per sample, where labels are given.
+    random_state : int, RandomState or None
+        Seed for triplets and batches.
+    verbose : int, default 0
+        Print a line per 20 steps where it is positive.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (d, D)
+        The map L = diag(√s) Qᵀ.
+    weights_ : ndarray of shape (d,)
+        Eigenvalues s of M.
+    n_iter_ : int
+        Steps done.
+    history_ : ndarray of shape (n_iter_,)
+        Mean hinge of each batch before its step, plus λ tr(M).
+    """
+
+    _parameter_constraints: dict = {
+        **Baseline._parameter_constraints,
+        "eta": [Interval(Real, 0, None, closed="neither")],
+        "lam": [Interval(Real, 0, None, closed="left")],
+        "batch_triplets": [POSITIVE_INTEGER],
+        "n_steps": [POSITIVE_INTEGER],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        eta: float = 100.0,
+        lam: float = 1e-3,
+        batch_triplets: int = 80,
+        n_steps: int = 300,
+        n_triplets: int = 5,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.n_components = n_components
+        self.eta = eta
+        self.lam = lam
+        self.batch_triplets = batch_triplets
+        self.n_steps = n_steps
+        self.n_triplets = n_triplets
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, *, triplets: Any = None) -> "SGDINC":
+        """Learn the map from labels or triplets; of a memory map, only the batches' rows are read.
+
+        See :meth:`flrml.MFLRML.fit` for the arguments.
+        """
+        X = self._check_rows(X, reset=True, lazy=True, ensure_min_samples=3)
+        random = check_random_state(self.random_state)
+        T = self._triplets(X, y, triplets, random)
+        metric = FactoredMetric(X.shape[1], min(self.n_components, X.shape[1]), X.dtype)
+        history, unit = [], 0.0
+        for t in range(1, self.n_steps + 1):
+            chosen = T[random.choice(len(T), min(self.batch_triplets, len(T)), replace=False)]
+            rows, local = np.unique(chosen, return_inverse=True)
+            local = local.reshape(chosen.shape)
+            batch = X[rows]
+            if t == 1:
+                unit = 1 / _mean_squared_distance(batch, local)
+            history.append(metric.step(batch, local, self.eta * unit / np.sqrt(t), self.lam))
+            if t % 20 == 0:
+                self._say(f"step {t}/{self.n_steps}: objective {history[-1]:.6g}, rank {metric.rank}")
+        require_solution("SGDINC", metric.s)
+        self.weights_ = metric.s.astype(X.dtype)
+        self._found(metric.take_map(), history, self.n_steps)
+        return self
+
+
+class FactoredMetric:
+    """M = Q diag(s) Qᵀ of rank at most ``cap``, Q in the first columns of one D × cap array."""
+
+    def __init__(self, n_features: int, cap: int, dtype: Any):
+        self._Q = np.zeros((n_features, cap), dtype=dtype)
+        self.s = np.zeros(0)
+
+    @property
+    def rank(self) -> int:
+        """Number of positive eigenvalues."""
+        return len(self.s)
+
+    @property
+    def Q(self) -> NDArray:
+        """Orthonormal D × rank."""
+        return self._Q[:, : self.rank]
+
+    def step(self, batch: Any, T: NDArray, eta: float, lam: float) -> float:
+        """M ← psd part of M − η G − η λ I, G the gradient of the batch's mean hinge; return the objective before.
+
+        Parameters
+        ----------
+        batch : ndarray or csr_matrix of shape (m, D)
+            Rows of the batch.
+        T : ndarray of shape (t, 3)
+            Triplets of rows of the batch.
+        eta, lam : float
+            Step and weight of the trace.
+        """
+        i, j, k = T.T
+        F = product(batch, self.Q).astype(np.float64) if self.rank else np.zeros((batch.shape[0], 0))
+        near, far = F[i] - F[j], F[i] - F[k]
+        hinge = 1 + (near**2 - far**2) @ self.s
+        objective = float(np.maximum(hinge, 0).mean() + lam * self.s.sum())
+        i, j, k = T[hinge > 0].T
+        weights = np.repeat([eta / len(T), -eta / len(T)], len(i))
+        K = laplacian(np.concatenate((i, i)), np.concatenate((j, k)), weights, batch.shape[0]).toarray()
+
+        # In the basis [Q, batchᵀ] with Gram matrix Γ, M − η G is the block matrix N. Γ is taken from Q as it is,
+        # not as it should be, so rounding errors do not pile up.
+        QtQ = (self.Q.T @ self.Q).astype(np.float64)
+        gamma = np.block([[QtQ, F.T], [F, gram(batch)]])
+        N = scipy.linalg.block_diag(np.diag(self.s), -K)
+        g, H = scipy.linalg.eigh(gamma)
+        sound = g > RELATIVE_CUT[self._Q.dtype] * max(g[-1], 0)
+        if not sound.any():
+            return objective
+        root, H = np.sqrt(g[sound]), H[:, sound]
+        values, vectors = scipy.linalg.eigh((H * root).T @ N @ (H * root))
+        values, vectors = values[::-1] - eta * lam, vectors[:, ::-1]
+        kept = slice(0, min(int(np.sum(values > 0)), self._Q.shape[1]))
+        self._move((H / root) @ vectors[:, kept], batch)
+        self.s = values[kept]
+        return objective
+
+    def _move(self, C: NDArray, batch: Any) -> None:
+        """Q ← [Q, batchᵀ] C in place, some rows at a time."""
+        C = C.astype(self._Q.dtype)
+        old, new = self.rank, C.shape[1]
+        for start in range(0, len(self._Q), ROWS_AT_ONCE):
+            rows = self._Q[start : start + ROWS_AT_ONCE]
+            rows[:, :new] = rows[:, :old] @ C[:old]
+        if new:
+            add_product_transposed(self._Q[:, :new], batch, C[old:])
+
+    def take_map(self) -> NDArray:
+        """L = diag(√s) Qᵀ, in the memory of Q, which is spent."""
+        L_transposed = self.Q
+        L_transposed *= np.sqrt(self.s).astype(self._Q.dtype)
+        return L_transposed.T
+
+
+def _mean_squared_distance(batch: Any, T: NDArray) -> float:
+    G = gram(batch)
+    lengths = np.diag(G)
+    i, _, k = T.T
+    return max(float(np.mean(lengths[i] + lengths[k] - 2 * G[i, k])), 1e-12)
