@@ -33,7 +33,7 @@ def read_idx(path: Path, n_dimensions: int) -> np.ndarray:
 def digits_part(images: Path, labels: Path) -> Part:
     """Images as rows of pixels, without the blank ones at the end."""
     pixels = read_idx(images, 3)
-    if pixels[0].size != 784 if len(pixels) else True:
+    if pixels.shape[1:] != (28, 28):
         raise DatasetError(
             f"{images}: images of shape {pixels.shape[1:]}, expected 28 × 28; fetch the file again"
         )
