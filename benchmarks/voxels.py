@@ -56,9 +56,7 @@ def rows() -> list[tuple[str, str, str]]:
     ]
     for size, what, meshes in cases:
         flrml, other, share, more = _measure(size, meshes)
-        text = (
-            f"{other / flrml:.1f} × the grids per second, {share:.2%} of its cells and {more:.2f} × as many"
-        )
+        text = f"{other / flrml:.1f} × the grids per second, {share:.2%} of its cells and {more:.2f} × as many"
         table.append((f"voxelize, {size}³, {what} in {POSES} poses", "trimesh voxelized", text))
     return table
 

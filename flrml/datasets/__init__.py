@@ -1,7 +1,7 @@
 """Data sets: registered sources, the user's own files, and the prepared store on disk."""
 
 from flrml.datasets.preparation import paper_table, prepare
-from flrml.datasets.registry import REGISTRY, Dataset, PaperShape
+from flrml.datasets.registry import REGISTRY, Dataset, PaperShape, raw_files
 from flrml.datasets.store import load_meta, open_groups, open_split
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "open_split",
     "paper_table",
     "prepare",
+    "raw_files",
 ]

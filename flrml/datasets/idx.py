@@ -34,9 +34,7 @@ def digits_part(images: Path, labels: Path) -> Part:
     """Images as rows of pixels, without the blank ones at the end."""
     pixels = read_idx(images, 3)
     if pixels.shape[1:] != (28, 28):
-        raise DatasetError(
-            f"{images}: images of shape {pixels.shape[1:]}, expected 28 × 28; fetch the file again"
-        )
+        raise DatasetError(f"{images}: images of shape {pixels.shape[1:]}, expected 28 × 28; fetch the file again")
     X = pixels.reshape(len(pixels), -1)
     if X[:, N_PIXELS:].any():
         raise DatasetError(

@@ -156,22 +156,16 @@ def _load_grids(request: Request, path: Path, size: int) -> Loaded:
         if len(shape) != 4 or len(set(shape[1:])) != 1 or fortran or dtype.kind not in "biu":
             raise DatasetError(f"{path}: X_{split} has shape {shape}; expected n cubes of whole numbers")
         if labels.shape != shape[:1]:
-            raise DatasetError(
-                f"{path}: {labels.size} labels in y_{split} for {shape[0]} grids; give one per grid"
-            )
+            raise DatasetError(f"{path}: {labels.size} labels in y_{split} for {shape[0]} grids; give one per grid")
         if labels.dtype.kind not in "biu" or not np.isin(labels, range(len(CLASSES10))).all():
-            raise DatasetError(
-                f"{path}: labels in y_{split} that are not 0 to 9; number the classes by alphabet"
-            )
+            raise DatasetError(f"{path}: labels in y_{split} that are not 0 to 9; number the classes by alphabet")
         tasks = _grid_tasks(path, f"X_{split}.npy", size, request)
         parts.append(voxel_part(np.array(CLASSES10)[labels], tasks, request, size, f"{path}: X_{split}"))
     note = f"poses are turned and resampled from the solid grids of {path.name}, not made from meshes"
     return Loaded(parts[0], parts[1], (note,))
 
 
-def _grid_tasks(
-    path: Path, entry: str, size: int, request: Request
-) -> Callable[[np.ndarray], Iterator[Task]]:
+def _grid_tasks(path: Path, entry: str, size: int, request: Request) -> Callable[[np.ndarray], Iterator[Task]]:
     how = (size, request.options["poses"], request.options["fill"])
 
     def tasks(models: np.ndarray) -> Iterator[Task]:

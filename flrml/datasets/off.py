@@ -44,9 +44,7 @@ def _parse(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     faces = _triangles(tokens[3 + 3 * n_vertices :], n_faces, content, n_vertices)
     out_of_range = ((faces < 0) | (faces >= n_vertices)).any(axis=1)
     if out_of_range.any():
-        raise ValueError(
-            f"a face refers to vertices {faces[np.argmax(out_of_range)].tolist()} of {n_vertices}"
-        )
+        raise ValueError(f"a face refers to vertices {faces[np.argmax(out_of_range)].tolist()} of {n_vertices}")
     return vertices, faces
 
 

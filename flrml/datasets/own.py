@@ -94,9 +94,7 @@ def _each(read: Callable[[Path, Request], Part]) -> Callable[[Request], Loaded]:
 
 
 def _mat(path: Path, request: Request) -> Part:
-    names = {
-        key: str(request.options[key]) for key in ("features", "target") if request.options[key] is not None
-    }
+    names = {key: str(request.options[key]) for key in ("features", "target") if request.options[key] is not None}
     return matrix_part(*read_labelled(path, **names), str(path))
 
 

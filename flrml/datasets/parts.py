@@ -71,13 +71,9 @@ def matrix_part(X: Any, labels: Any, origin: str, layout: str | None = None) -> 
     """Part of a matrix in memory or in a memory map."""
     labels = np.asarray(labels).ravel()
     if X.ndim != 2:
-        raise DatasetError(
-            f"{origin}: the features have {X.ndim} dimensions; give a matrix, one row per example"
-        )
+        raise DatasetError(f"{origin}: the features have {X.ndim} dimensions; give a matrix, one row per example")
     if X.shape[0] != len(labels):
-        raise DatasetError(
-            f"{origin}: {len(labels)} labels for {X.shape[0]} rows; give exactly one label per row"
-        )
+        raise DatasetError(f"{origin}: {len(labels)} labels for {X.shape[0]} rows; give exactly one label per row")
     if X.dtype.kind not in "biuf":
         raise DatasetError(f"{origin}: features of type {X.dtype}; give real numbers")
 

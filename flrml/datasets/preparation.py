@@ -132,9 +132,7 @@ def _select(name: str, loaded: Loaded, options: dict, seed: int) -> tuple[list[s
         train_rows, test_rows = hold_out(y, train.groups, options["holdout"], seed)
         test, test_y = train, y
     elif test is None:
-        raise DatasetError(
-            f"{name}: there is no test part; give one, or set `holdout: 0.2` to hold out a fifth"
-        )
+        raise DatasetError(f"{name}: there is no test part; give one, or set `holdout: 0.2` to hold out a fifth")
     else:
         train_rows, test_rows = np.arange(len(y)), np.arange(len(test.labels))
         test_y = _test_numbers(classes, test)
@@ -238,8 +236,7 @@ def _compare(dataset: Dataset, meta: dict) -> dict | None:
         if options.get(key) != dataset.options.get(key)
     ]
     differences = [
-        f"{key}: paper {expected[key]:,}, here {actual[key]:,}"
-        + (f" ({', '.join(reasons)})" if reasons else "")
+        f"{key}: paper {expected[key]:,}, here {actual[key]:,}" + (f" ({', '.join(reasons)})" if reasons else "")
         for key in expected
         if expected[key] != actual[key]
     ]

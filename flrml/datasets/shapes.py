@@ -74,9 +74,7 @@ class Builder:
         """Vertices and faces of everything, turned a little about the vertical axis."""
         vertices = np.concatenate([piece for piece, _ in self._pieces])
         offsets = np.cumsum([0] + [len(piece) for piece, _ in self._pieces[:-1]])
-        faces = np.concatenate(
-            [piece + offset for (_, piece), offset in zip(self._pieces, offsets, strict=True)]
-        )
+        faces = np.concatenate([piece + offset for (_, piece), offset in zip(self._pieces, offsets, strict=True)])
         angle = self.between(-_TILT, _TILT)
         turn = np.array([[np.cos(angle), np.sin(angle), 0], [-np.sin(angle), np.cos(angle), 0], [0, 0, 1]])
         return vertices @ turn, faces

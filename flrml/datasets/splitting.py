@@ -57,9 +57,7 @@ def n_objects(groups: np.ndarray | None, n_rows: int) -> int:
     return n_rows if groups is None else len(np.unique(groups))
 
 
-def hold_out(
-    y: np.ndarray, groups: np.ndarray | None, fraction: float, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
+def hold_out(y: np.ndarray, groups: np.ndarray | None, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers of a training and a test part; the test part has ⌊fraction · objects⌋ objects.
 
     Every class keeps at least one object in the training part.

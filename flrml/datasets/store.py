@@ -171,9 +171,7 @@ def folder_in_place(out: Path) -> Iterator[Path]:
         out.parent.mkdir(parents=True, exist_ok=True)
         foreign = sorted(set(os.listdir(out)) - OWN_FILES) if out.exists() else []
         if foreign:
-            raise DatasetError(
-                f"{out}: holds {foreign[0]}, which is no part of a data set; choose another folder"
-            )
+            raise DatasetError(f"{out}: holds {foreign[0]}, which is no part of a data set; choose another folder")
         for leftover in (partial, old):
             shutil.rmtree(leftover, ignore_errors=True)
         partial.mkdir()
@@ -193,9 +191,7 @@ def folder_in_place(out: Path) -> Iterator[Path]:
 
 def write_json(path: Path, content: dict) -> None:
     """Write a JSON file with stable key order."""
-    path.write_text(
-        json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    path.write_text(json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def load_meta(out: str | os.PathLike) -> dict:
@@ -213,9 +209,7 @@ def load_meta(out: str | os.PathLike) -> dict:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DatasetError(f"{path}: no prepared data set there ({error}); prepare it first") from error
     if version != FORMAT_VERSION:
-        raise DatasetError(
-            f"{path}: format version {version}, this flrml reads {FORMAT_VERSION}; prepare it again"
-        )
+        raise DatasetError(f"{path}: format version {version}, this flrml reads {FORMAT_VERSION}; prepare it again")
     return meta
 
 

@@ -42,9 +42,7 @@ def read_svmlight(path: Path, scratch: Path, zero_based: bool = False) -> tuple[
             pairs = [field.partition(b":") for field in fields[1:]]
             if pairs and pairs[0][0] == b"qid":
                 del pairs[0]
-            spool.add(
-                number, [int(column) for column, _, _ in pairs], [float(value) for _, _, value in pairs]
-            )
+            spool.add(number, [int(column) for column, _, _ in pairs], [float(value) for _, _, value in pairs])
         except (ValueError, OverflowError) as error:
             if isinstance(error, DatasetError):
                 raise

@@ -40,8 +40,7 @@ def _spool(
         chunk.columns = pd.Index(columns)
         if str(target) not in columns:
             raise DatasetError(
-                f"{path}: name the column of the labels with `target`; "
-                f"the columns are {', '.join(columns[:20])}"
+                f"{path}: name the column of the labels with `target`; the columns are {', '.join(columns[:20])}"
             )
         line = first_line + len(labels)
         if chunk[str(target)].isna().any():

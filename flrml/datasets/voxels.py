@@ -136,9 +136,7 @@ def _cells_met(triangles: np.ndarray) -> np.ndarray:
     return cells[met]
 
 
-def _interval_in_strips(
-    triangles: np.ndarray, owner: np.ndarray, i: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _interval_in_strips(triangles: np.ndarray, owner: np.ndarray, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Smallest and largest second coordinate of a triangle between first coordinates i and i + 1."""
     first, last = np.full(len(i), np.inf), np.full(len(i), -np.inf)
     for corner in range(3):
@@ -212,9 +210,7 @@ def turn_grid(grid: np.ndarray, size: int, n_poses: int, fill: str) -> list[np.n
     if len(full) == 0:
         return [np.empty(0, dtype=np.int32)] * n_poses
     # Corners of cells count, so that whole cells stay inside the cube.
-    corners = np.concatenate(
-        [full + np.array(shift) for shift in ((0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 1))]
-    )
+    corners = np.concatenate([full + np.array(shift) for shift in ((0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 1))])
     centre, scale = fit_into_cube(corners.astype(np.float64))
     # Samples no further apart than 1/√2 of a cell of the grid: no cell slips between them, however turned.
     n_samples = max(1, int(np.ceil(np.sqrt(2) / (scale * size))))

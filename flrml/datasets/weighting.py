@@ -24,9 +24,7 @@ def checked(block: Any, origin: str, rows: np.ndarray) -> Any:
         finite = np.isfinite(block).all(axis=1)
         bad = int(np.argmin(finite))
     if not finite.all():
-        raise DatasetError(
-            f"{origin}: example {rows[bad] + 1}: a value is NaN or infinite; remove or replace it"
-        )
+        raise DatasetError(f"{origin}: example {rows[bad] + 1}: a value is NaN or infinite; remove or replace it")
     return block
 
 
@@ -74,9 +72,7 @@ def fit_weighting(weighting: str, blocks: Iterable[Any], n_columns: int) -> Tran
     def weigh(block: Any) -> Any:
         counts = sp.csr_matrix(block, copy=True)
         if (counts.data < 0).any():
-            raise DatasetError(
-                f"weighting {weighting!r} needs counts, but there are negative values; use `counts`"
-            )
+            raise DatasetError(f"weighting {weighting!r} needs counts, but there are negative values; use `counts`")
         if weighting == "log-tfidf":
             counts.data = np.log1p(counts.data)
         counts.data *= idf[counts.indices]

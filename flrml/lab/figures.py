@@ -23,7 +23,7 @@ from flrml.loss import softplus
 # Okabe and Ito's colours: told apart by the colour-blind, and in grey together with the markers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 MARKERS = "osD^vP*X"
-STYLE = {
+STYLE: Any = {
     "font.family": "serif",
     "font.size": 9,
     "axes.grid": True,

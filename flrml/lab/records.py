@@ -5,18 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from flrml.lab.experiments import load_rows
 from flrml.lab.files import read_json
+from flrml.lab.inputs import load_rows
 from flrml.lab.models import Metric, MetricClassifier
 from flrml.lab.tracking import RunRecord, Tracker
 
 MAX_MODEL_BYTES = 100 * 2**20
 
 
-def of_run(path: str | Path, experiment: str, feeds: str) -> RunRecord:
+def of_run(path: str | Path, experiment: str) -> RunRecord:
     """The record of a trained and evaluated model, from its metrics.json."""
     result = read_json(path)
     ok = result["outcome"] == "ok"
+    feeds = "tables, figure_front" + (", figure_convergence" if result["method"].startswith("flrml") else "")
     numbers = ("accuracy", "train_seconds", "evaluate_seconds", "peak_mb", "n_iter")
     metrics = {name: result[name] for name in numbers if result.get(name) is not None}
     metrics |= {name: value for name, value in result.items() if name.startswith("accuracy_")}

@@ -166,8 +166,10 @@ def complexity_table(paths: Iterable[str]) -> Table:
     for name, (time, variable, constant) in paper.COMPLEXITY.items():
         ours = name.split(",")[0] if "ours" in name else "" if name in ("FLRML", "M-FLRML") else name
         rows.append([Cell(c) for c in (name, time, variable, constant, "; ".join(measured.get(ours, [])) or "–")])
-    note = "Per iteration: operations, entries of the variable and of the largest constant matrix; measured: wall time "
-    note += "per iteration and peak memory of the whole process. n_I: samples of a mini-batch X_I."
+    note = (
+        "Per iteration: operations, entries of the variable and of the largest constant matrix; measured: wall "
+        "time per iteration and peak memory of the whole process. n_I: samples of a mini-batch X_I."
+    )
     return Table(["method", "time", "variable", "constant", "measured here"], rows, note)
 
 

@@ -126,7 +126,8 @@ class Tracker:
     def runs(self, key: str | None = None) -> list[Any]:
         """Runs of the experiment, or those with the given key."""
         chosen = f"tags.`{KEY}` = '{key}'" if key is not None else ""
-        found, token = [], None
+        found: list[Any] = []
+        token = None
         while True:
             page = self.client.search_runs([self.experiment_id], chosen, max_results=1000, page_token=token)
             found += page

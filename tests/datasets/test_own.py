@@ -208,18 +208,14 @@ def test_test_labels_must_be_known(tmp_path):
     npz(tmp_path, X, Y)
     np.savez(tmp_path / "test.npz", X=X, y=Y + 1)
     with pytest.raises(DatasetError, match=r"test\.npz: example 3: class 3 does not occur"):
-        prepare(
-            "mine", tmp_path / "out", options={"train": tmp_path / "data.npz", "test": tmp_path / "test.npz"}
-        )
+        prepare("mine", tmp_path / "out", options={"train": tmp_path / "data.npz", "test": tmp_path / "test.npz"})
 
 
 def test_parts_must_have_the_same_columns(tmp_path):
     npz(tmp_path, X, Y)
     np.savez(tmp_path / "test.npz", X=X[:, :3], y=Y)
     with pytest.raises(DatasetError, match="3 columns, but the training part has 5"):
-        prepare(
-            "mine", tmp_path / "out", options={"train": tmp_path / "data.npz", "test": tmp_path / "test.npz"}
-        )
+        prepare("mine", tmp_path / "out", options={"train": tmp_path / "data.npz", "test": tmp_path / "test.npz"})
 
 
 @pytest.mark.parametrize(

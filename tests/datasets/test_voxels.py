@@ -33,9 +33,7 @@ def cells_met(triangles, size):
 
 def mark(triangles, size):
     """Cells that loose triangles meet."""
-    return mark_mesh(
-        triangles.reshape(-1, 3), np.arange(3 * len(triangles)).reshape(-1, 3), (size, size, size)
-    )
+    return mark_mesh(triangles.reshape(-1, 3), np.arange(3 * len(triangles)).reshape(-1, 3), (size, size, size))
 
 
 def dense(cells, size):

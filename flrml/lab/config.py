@@ -1,0 +1,148 @@
+"""The configuration of an experiment: checked before any job starts, defaults filled in."""
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from flrml.baselines.registry import build
+from flrml.datasets import REGISTRY
+from flrml.datasets.options import resolve as resolve_options
+from flrml.datasets.registry import find_dataset
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be run; the message is one line that names the key."""
+
+
+def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
+    """Check a configuration against the schema and the registries; return it with defaults filled in.
+
+    Parameters
+    ----------
+    config : dict
+        The configuration as written.
+    schema : path
+        JSON schema in YAML.
+    """
+    rules = yaml.safe_load(Path(schema).read_text())
+    validator = jsonschema.Draft202012Validator(rules)
+    problems = sorted(validator.iter_errors(config), key=lambda problem: len(problem.absolute_path))
+    if problems:
+        raise ConfigError(_explain(problems[0]))
+    config = _with_defaults(config, rules)
+    if config["offline"]:
+        offline = {name for name, dataset in REGISTRY.items() if dataset.offline}
+        config["datasets"] = {k: v for k, v in config["datasets"].items() if k in offline}
+        config["datasets"].setdefault("digits", _with_defaults({}, rules["$defs"]["dataset"]))
+        config["figures"] = _restricted(config["figures"], config["datasets"])
+    _check_names(config)
+    return config
+
+
+def _check_names(config: dict[str, Any]) -> None:
+    for name, dataset in config["datasets"].items():
+        key = f"datasets.{name}"
+        if name not in REGISTRY and not {"format", "train"} & set(dataset["options"]):
+            hint = _hint(name, REGISTRY)
+            raise ConfigError(
+                f"{key}: no such data set{hint}; there are: {', '.join(REGISTRY)}; "
+                "for your own data give options.format and options.train"
+            )
+        try:
+            resolve_options(name, find_dataset(name, dataset["options"]).options, dataset["options"])
+        except ValueError as error:
+            raise ConfigError(f"{key}.options: {error}") from None
+    for name, parameters in config["methods"].items():
+        try:
+            build(name, **(parameters or {}))
+        except ValueError as error:
+            raise ConfigError(f"methods.{name}: {error}") from None
+    for figure, settings in config["figures"].items():
+        for place, names in _mentioned(settings):
+            for name in names:
+                if name not in config["datasets"]:
+                    raise ConfigError(
+                        f"figures.{figure}{place}: {name!r} is not among the data sets of this configuration"
+                        f"{_hint(name, config['datasets'])}; there are: {', '.join(config['datasets'])}"
+                    )
+
+
+def _mentioned(settings: Any) -> Iterable[tuple[str, list[str]]]:
+    """Data sets that a figure's settings name, with the place."""
+    if isinstance(settings, dict):
+        if "datasets" in settings:
+            yield ".datasets", settings["datasets"]
+        for axis, part in settings.items():
+            if isinstance(part, dict) and "dataset" in part:
+                yield f".{axis}.dataset", [part["dataset"]]
+
+
+def _restricted(figures: dict[str, Any], datasets: dict[str, Any]) -> dict[str, Any]:
+    """Figures on the data sets that are left."""
+    kept: dict[str, Any] = {}
+    for name, settings in figures.items():
+        settings = dict(settings)
+        if "datasets" in settings:
+            settings["datasets"] = [d for d in settings["datasets"] if d in datasets] or list(datasets)[:1]
+        kept[name] = {
+            k: v for k, v in settings.items() if not (isinstance(v, dict) and v.get("dataset") not in datasets)
+        }
+        if not kept[name] and settings:
+            del kept[name]
+    return kept
+
+
+def _explain(problem: jsonschema.ValidationError) -> str:
+    """One line that names the key, what is wrong with it, and the choices."""
+    key = ".".join(str(part) for part in problem.absolute_path) or "the configuration"
+    schema: Any = problem.schema
+    if problem.validator == "additionalProperties":
+        known = list(schema["properties"])
+        unknown = next(name for name in problem.instance if name not in known)
+        place = f"{key}." if problem.absolute_path else ""
+        return f"{place}{unknown}: unknown key{_hint(unknown, known)}; there are: {', '.join(known)}"
+    if problem.validator == "type":
+        return f"{key}: must be {_kinds(schema['type'])}, got {problem.instance!r}"
+    if problem.validator == "enum":
+        return f"{key}: must be one of {', '.join(map(str, schema['enum']))}; got {problem.instance!r}"
+    if problem.validator == "propertyNames":
+        return f"{key}: {problem.message}"
+    return f"{key}: {problem.message}"
+
+
+def _kinds(kinds: str | list[str]) -> str:
+    words = {"integer": "a whole number", "number": "a number", "string": "a text", "boolean": "true or false"}
+    words |= {"array": "a list", "object": "a mapping", "null": "empty"}
+    return " or ".join(words[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds))
+
+
+def _hint(word: str, choices: Iterable[str]) -> str:
+    close = difflib.get_close_matches(str(word), list(choices), 1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _with_defaults(value: Any, schema: dict, root: dict | None = None) -> Any:
+    """Fill in the defaults that the schema states, at every depth."""
+    root = root or schema
+    if "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].rsplit("/", 1)[1]] | {k: v for k, v in schema.items() if k != "$ref"}
+    if value is None and schema.get("type") == "object":
+        value = {}
+    if not isinstance(value, dict):
+        return value
+    filled = dict(value)
+    for name, rule in schema.get("properties", {}).items():
+        if name not in filled and "default" in rule:
+            filled[name] = rule["default"]
+        if name in filled:
+            filled[name] = _with_defaults(filled[name], rule, root)
+    others = schema.get("additionalProperties")
+    if isinstance(others, dict):
+        for name in filled:
+            if name not in schema.get("properties", {}):
+                filled[name] = _with_defaults(filled[name], others, root)
+    return filled

@@ -1,0 +1,46 @@
+"""Evaluation of a trained model by its nearest neighbours."""
+
+import time
+from pathlib import Path
+
+from flrml.datasets import load_meta
+from flrml.lab.files import read_json, write_json
+from flrml.lab.inputs import PathLike, load_rows
+from flrml.lab.models import Metric
+from flrml.neighbors import knn_accuracy
+
+
+def evaluate(data: PathLike, model: PathLike, record: PathLike, out: PathLike, *, n_neighbors: int = 5) -> dict:
+    """Measure the 5-NN accuracy of a trained model and write it beside what the training recorded."""
+    result = read_json(record)
+    if result["outcome"] == "ok":
+        metric = Metric.load(model)
+        (X, y), (X_test, y_test) = (load_rows(Path(data) / part) for part in ("train", "test"))
+        start = time.perf_counter()
+        embedded, embedded_test = metric.embed(X), metric.embed(X_test)
+        for rule in dict.fromkeys((metric.rule, "cosine", "euclidean")):
+            accuracy = knn_accuracy(
+                embedded, y, embedded_test, y_test, n_neighbors=n_neighbors, metric=rule, W=metric.W
+            )
+            result[f"accuracy_{rule}"] = accuracy
+        result |= {"accuracy": result[f"accuracy_{metric.rule}"], "rule": metric.rule, "n_test": X_test.shape[0]}
+        if metric.rule == "cosine":
+            result["accuracy_reference_vote"] = knn_accuracy(
+                embedded, y, embedded_test, y_test, n_neighbors=n_neighbors, vote="reference"
+            )
+        result["evaluate_seconds"] = time.perf_counter() - start
+    meta = load_meta(data)
+    result["data"] = {"name": meta["name"], "digest": meta["fingerprint"][:32]}
+    write_json(out, result)
+    return result
+
+
+def summary(result: dict) -> str:
+    """One line about a finished run."""
+    head = f"{result['dataset']:>14} {result['method']:<18} seed {result['seed']}"
+    if result["outcome"] != "ok":
+        return f"{head}  {result['outcome']}: {result['reason']}"
+    return (
+        f"{head}  accuracy {100 * result['accuracy']:5.1f} %  training {result['train_seconds']:7.2f} s  "
+        f"peak {result['peak_mb']:,.0f} MB"
+    )

@@ -1,0 +1,103 @@
+"""Sweeps over the margin, the size of mini-batches, and the size of the data."""
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flrml.baselines.registry import METHODS, build
+from flrml.lab.files import provenance, write_json
+from flrml.lab.inputs import PathLike, load_rows
+from flrml.lab.measure import within_limits
+from flrml.lab.training import accepted
+from flrml.neighbors import knn_accuracy
+from flrml.spectrum import Spectrum, decompose
+
+
+def sweep_margin(
+    data: PathLike, spectrum: PathLike, out: PathLike, *, run: dict[str, Any], ratio: float, seeds: Iterable[int]
+) -> dict:
+    """Accuracy of FLRML at one margin ratio, for several seeds."""
+    (X, y), (X_test, y_test) = (load_rows(Path(data) / part) for part in ("train", "test"))
+    bound, started = Spectrum.load(spectrum, X), time.time()
+    points: list[dict] = []
+    for seed in seeds:
+        parameters = run["parameters"] | {"margin_ratio": ratio, "random_state": seed}
+        estimator = build(run["method"], **accepted(run["method"], parameters))
+        start = time.perf_counter()
+        estimator.fit(X, y, spectrum=bound)
+        seconds = time.perf_counter() - start
+        accuracy = knn_accuracy(estimator.transform(X), y, estimator.transform(X_test), y_test)
+        points.append(
+            {"seed": seed, "accuracy": accuracy, "train_seconds": seconds, "n_iter": int(estimator.n_iter_)}
+        )
+    result = {**run, "margin_ratio": ratio, "points": points, "started": started, "made_by": provenance()}
+    write_json(out, result)
+    return result
+
+
+def sweep_batches(
+    data: PathLike, out: PathLike, *, run: dict[str, Any], batch_triplets: int, seeds: Iterable[int]
+) -> dict:
+    """Accuracy of M-FLRML after every mini-batch, for one size of mini-batch and several seeds."""
+    (X, y), (X_test, y_test) = (load_rows(Path(data) / part) for part in ("train", "test"))
+    points: list[dict] = []
+    started = time.time()
+    for seed in seeds:
+        accuracies: list[float] = []
+        parameters = run["parameters"] | {"batch_triplets": batch_triplets, "random_state": seed}
+        estimator = build(run["method"], **accepted(run["method"], parameters))
+
+        def after_batch(model: Any, accuracies: list[float] = accuracies) -> None:
+            accuracies.append(knn_accuracy(model.transform(X), y, model.transform(X_test), y_test))
+
+        estimator.fit(X, y, callback=after_batch)
+        points.append({"seed": seed, "accuracies": accuracies, "accuracy": accuracies[-1]})
+    result = {
+        **run,
+        "batch_triplets": batch_triplets,
+        "points": points,
+        "started": started,
+        "made_by": provenance(),
+    }
+    write_json(out, result)
+    return result
+
+
+def measure_growth(
+    data: PathLike,
+    out: PathLike,
+    *,
+    run: dict[str, Any],
+    axis: str,
+    sizes: list[int],
+    minutes: float,
+    memory_mb: float,
+) -> dict:
+    """Time and peak memory of training on the first rows or columns of a data set, for growing sizes."""
+    points: list[dict] = []
+    for size in sizes:
+
+        def work(size: int = size) -> dict:
+            X, y = load_rows(Path(data) / "train")
+            if axis == "n":
+                chosen = np.sort(np.random.RandomState(0).permutation(X.shape[0])[:size])
+                X, y = X[chosen], y[chosen]
+            else:
+                X = X[:][:, :size]
+            estimator = build(run["method"], **accepted(run["method"], run["parameters"] | {"random_state": 0}))
+            arguments = {"spectrum": decompose(X, run["max_rank"])} if METHODS[run["method"]].uses_spectrum else {}
+            start = time.perf_counter()
+            estimator.fit(X, y, **arguments)
+            return {
+                "seconds": time.perf_counter() - start,
+                "n_iter": int(estimator.n_iter_),
+                "shape": list(X.shape),
+            }
+
+        points.append({"size": size} | within_limits(work, minutes=minutes, memory_mb=memory_mb))
+    result = {**run, "axis": axis, "points": points, "made_by": provenance()}
+    write_json(out, result)
+    return result

@@ -1,0 +1,75 @@
+"""Training of one method on one data set, within limits and measured."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flrml.baselines.registry import METHODS, build
+from flrml.lab.files import provenance, write_json
+from flrml.lab.inputs import PathLike, load_rows
+from flrml.lab.measure import within_limits
+from flrml.lab.models import Metric
+from flrml.spectrum import Spectrum
+
+
+def train(
+    data: PathLike,
+    triplets: PathLike,
+    spectrum: PathLike | None,
+    model: PathLike,
+    record: PathLike,
+    *,
+    run: dict[str, Any],
+    minutes: float,
+    memory_mb: float,
+) -> dict:
+    """Train one method within its limits; write the model and a record of the training.
+
+    Parameters
+    ----------
+    data, triplets, spectrum : paths
+        Prepared data set, triplets, and the decomposition where the method takes one.
+    model, record : paths
+        Where the model (.npz) and the record (.json) go. Both are written whatever the outcome.
+    run : dict
+        ``dataset``, ``method``, ``seed`` and ``parameters``.
+    minutes, memory_mb : float
+        Limits.
+    """
+    made_by = {**run, "started": time.time(), "made_by": provenance()}
+
+    def work() -> dict:
+        X, y = load_rows(Path(data) / "train")
+        method = METHODS[run["method"]]
+        estimator = build(
+            run["method"], **accepted(run["method"], run["parameters"] | {"random_state": run["seed"]})
+        )
+        arguments = method.fit_arguments(
+            triplets=np.load(triplets), spectrum=None if spectrum is None else Spectrum.load(spectrum, X)
+        )
+        start = time.perf_counter()
+        estimator.fit(X, y, **arguments)
+        seconds = time.perf_counter() - start
+        metric = Metric.of(estimator)
+        metric.save(model, made_by)
+        return {
+            "train_seconds": seconds,
+            "n_iter": int(estimator.n_iter_),
+            "history": np.asarray(estimator.history_, dtype=float).tolist(),
+            "n": X.shape[0],
+            "D": X.shape[1],
+            "parameters": {k: v for k, v in estimator.get_params().items() if v is not None},
+        }
+
+    result = made_by | within_limits(work, minutes=minutes, memory_mb=memory_mb)
+    if result["outcome"] != "ok":
+        Metric(None, "none").save(model, made_by)
+    write_json(record, result)
+    return result
+
+
+def accepted(method: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Of parameters common to all methods, those that this one has."""
+    return {name: value for name, value in parameters.items() if name in METHODS[method].accepts}

@@ -1,0 +1,95 @@
+# What all rules share: the checked configuration, and the names of files.
+import os
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+import flrml
+from flrml.baselines.registry import METHODS
+from flrml.datasets import raw_files
+from flrml.lab.config import ConfigError, resolve
+
+try:
+    config = resolve(config, workflow.source_path("../schemas/config.schema.yaml"))
+except ConfigError as error:
+    raise WorkflowError(f"config: {error}")
+
+RESULTS = config["results"]
+RAW_DIR = os.environ.get("FLRML_RAW_DIR") or config["raw_dir"]
+DATASETS = config["datasets"]
+FIGURE_SETTINGS = config["figures"]
+SOURCE = Path(flrml.__file__).parent
+# Timed jobs take all cores, so that nothing runs beside them.
+ALL_CORES = workflow.cores or 1
+
+
+wildcard_constraints:
+    dataset="[^/]+",
+    method="[^/]+",
+    seed=r"\d+",
+    kind="plain|centred",
+
+
+def source(*names):
+    """Files of the package that a rule depends on: an edit of one makes its results anew."""
+    return [str(SOURCE / f"{name}.py") for name in names]
+
+
+def data(wildcards):
+    return f"{RESULTS}/data/{wildcards.dataset}/meta.json"
+
+
+def settings(dataset):
+    return DATASETS[dataset] or {}
+
+
+def methods_of(dataset):
+    """Methods that run on a data set."""
+    svd = settings(dataset)["svd"]
+    return [name for name in config["methods"] if svd or not METHODS[name].uses_spectrum]
+
+
+def spectrum_of(dataset, method):
+    kind = "centred" if METHODS[method].centred else "plain"
+    return f"{RESULTS}/svd/{dataset}/{kind}.npz"
+
+
+def max_rank(dataset):
+    return settings(dataset).get("max_rank", config["max_rank"])
+
+
+def run_of(dataset, method, **more):
+    """What identifies a run, as a parameter that its files carry."""
+    parameters = {**config["common"], **(config["methods"].get(method) or {})}
+    return {"dataset": dataset, "method": method, "parameters": parameters, **more}
+
+
+def results_of(dataset, file="metrics.json"):
+    """A file of every run on a data set."""
+    return [
+        f"{RESULTS}/runs/{dataset}/{method}/seed{seed}/{file}"
+        for method in methods_of(dataset)
+        for seed in config["seeds"]
+    ]
+
+
+def all_results():
+    return [path for dataset in DATASETS for path in results_of(dataset)]
+
+
+def sweep_points(sweep, dataset=None):
+    """Result files of a sweep, of one data set or of all."""
+    chosen = FIGURE_SETTINGS.get(sweep)
+    if not chosen:
+        return []
+    values = chosen["ratios" if sweep == "margin" else "sizes"]
+    datasets = [name for name in chosen["datasets"] if dataset in (None, name)]
+    return [f"{RESULTS}/sweeps/{sweep}/{name}/{value}.json" for name in datasets for value in values]
+
+
+def growth_points():
+    return [
+        f"{RESULTS}/growth/{axis}/{method}.json"
+        for axis, chosen in (FIGURE_SETTINGS.get("growth") or {}).items()
+        for method in chosen["methods"]
+    ]

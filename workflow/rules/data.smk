@@ -1,0 +1,20 @@
+# Raw files → prepared data set.
+rule prepare:
+    input:
+        raw=lambda wildcards: raw_files(wildcards.dataset, RAW_DIR, settings(wildcards.dataset)["options"]),
+        code=[str(path) for path in sorted((SOURCE / "datasets").glob("*.py"))],
+    output:
+        meta=f"{RESULTS}/data/{{dataset}}/meta.json",
+    log:
+        f"{RESULTS}/logs/prepare/{{dataset}}.log",
+    conda:
+        "../../envs/flrml.yaml"
+    threads: 2
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        options=lambda wildcards: settings(wildcards.dataset)["options"],
+        raw_dir=RAW_DIR,
+    script:
+        "../scripts/prepare.py"

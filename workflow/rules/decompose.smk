@@ -1,0 +1,20 @@
+# Prepared data set → SVD. The result can be shared between working copies with --cache.
+rule decompose:
+    input:
+        meta=data,
+        code=source("spectrum", "rows", "lab/inputs"),
+    output:
+        multiext(f"{RESULTS}/svd/{{dataset}}/{{kind}}", ".npz", ".json"),
+    log:
+        f"{RESULTS}/logs/decompose/{{dataset}}-{{kind}}.log",
+    cache: True
+    conda:
+        "../../envs/flrml.yaml"
+    threads: ALL_CORES
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        max_rank=lambda wildcards: max_rank(wildcards.dataset),
+    script:
+        "../scripts/decompose.py"

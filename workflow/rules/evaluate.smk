@@ -1,0 +1,20 @@
+# Model → accuracy.
+rule evaluate:
+    input:
+        meta=data,
+        model=rules.train.output.model,
+        record=rules.train.output.record,
+        code=source("neighbors", "lab/evaluation", "lab/models"),
+    output:
+        metrics=f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/metrics.json",
+    log:
+        f"{RESULTS}/logs/evaluate/{{dataset}}-{{method}}-{{seed}}.log",
+    conda:
+        "../../envs/flrml.yaml"
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        n_neighbors=config["n_neighbors"],
+    script:
+        "../scripts/evaluate.py"

@@ -1,0 +1,72 @@
+# Sweeps: a job per point, with all its repeats, because starting Python costs more than a training.
+LEARNING = source("estimators", "loss", "stiefel", "triplets", "rows", "neighbors", "lab/sweeps")
+
+
+rule sweep_margin:
+    input:
+        meta=data,
+        spectrum=lambda wildcards: spectrum_of(wildcards.dataset, FIGURE_SETTINGS["margin"]["method"]),
+        code=LEARNING,
+    output:
+        f"{RESULTS}/sweeps/margin/{{dataset}}/{{value}}.json",
+    log:
+        f"{RESULTS}/logs/sweeps/margin-{{dataset}}-{{value}}.log",
+    group:
+        "sweeps"
+    conda:
+        "../../envs/flrml.yaml"
+    resources:
+        mem_mb=6000,
+        runtime=60,
+    params:
+        run=lambda wildcards: run_of(wildcards.dataset, FIGURE_SETTINGS["margin"]["method"]),
+        repeats=lambda wildcards: FIGURE_SETTINGS["margin"]["repeats"],
+    script:
+        "../scripts/sweep_margin.py"
+
+
+rule sweep_batches:
+    input:
+        meta=data,
+        code=LEARNING,
+    output:
+        f"{RESULTS}/sweeps/batches/{{dataset}}/{{value}}.json",
+    log:
+        f"{RESULTS}/logs/sweeps/batches-{{dataset}}-{{value}}.log",
+    group:
+        "sweeps"
+    conda:
+        "../../envs/flrml.yaml"
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        run=lambda wildcards: run_of(wildcards.dataset, FIGURE_SETTINGS["batches"]["method"]),
+        repeats=lambda wildcards: FIGURE_SETTINGS["batches"]["repeats"],
+    script:
+        "../scripts/sweep_batches.py"
+
+
+rule growth:
+    input:
+        meta=lambda wildcards: f"{RESULTS}/data/{FIGURE_SETTINGS['growth'][wildcards.axis]['dataset']}/meta.json",
+        code=LEARNING,
+    output:
+        f"{RESULTS}/growth/{{axis}}/{{method}}.json",
+    log:
+        f"{RESULTS}/logs/growth/{{axis}}-{{method}}.log",
+    conda:
+        "../../envs/flrml.yaml"
+    threads: ALL_CORES
+    resources:
+        mem_mb=int(config["memory_mb"]),
+        runtime=60,
+    params:
+        run=lambda wildcards: run_of(
+            FIGURE_SETTINGS["growth"][wildcards.axis]["dataset"], wildcards.method, max_rank=config["max_rank"]
+        ),
+        sizes=lambda wildcards: FIGURE_SETTINGS["growth"][wildcards.axis]["sizes"],
+        minutes=config["minutes"],
+        memory_mb=config["memory_mb"],
+    script:
+        "../scripts/growth.py"

@@ -1,0 +1,73 @@
+# Result files → tables (CSV, Markdown, LaTeX).
+TABLE_NAMES = ["datasets", "complexity", "with_svd", "without_svd"]
+TABLES = [f"{RESULTS}/tables/{name}.md" for name in TABLE_NAMES]
+
+
+def written(name):
+    """Output files of a table; the CSV goes into the report."""
+    stem = f"{RESULTS}/tables/{name}"
+    caption = f"../report/table_{name}.rst"
+    return [f"{stem}.md", report(f"{stem}.csv", caption=caption, category="Tables"), f"{stem}.tex"]
+
+
+rule table_datasets:
+    input:
+        results=expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS),
+        code=source("lab/tables"),
+    output:
+        written("datasets"),
+    log:
+        f"{RESULTS}/logs/tables/datasets.log",
+    localrule: True
+    conda:
+        "../../envs/flrml.yaml"
+    script:
+        "../scripts/table.py"
+
+
+rule table_complexity:
+    input:
+        results=all_results(),
+        code=source("lab/tables", "lab/paper"),
+    output:
+        written("complexity"),
+    log:
+        f"{RESULTS}/logs/tables/complexity.log",
+    localrule: True
+    conda:
+        "../../envs/flrml.yaml"
+    script:
+        "../scripts/table.py"
+
+
+rule table_with_svd:
+    input:
+        results=all_results(),
+        metas=expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS),
+        svd=[f"{RESULTS}/svd/{name}/plain.json" for name in DATASETS if settings(name)["svd"]],
+        code=source("lab/tables", "lab/paper"),
+    output:
+        written("with_svd"),
+    log:
+        f"{RESULTS}/logs/tables/with_svd.log",
+    localrule: True
+    conda:
+        "../../envs/flrml.yaml"
+    script:
+        "../scripts/table.py"
+
+
+rule table_without_svd:
+    input:
+        results=all_results(),
+        metas=expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS),
+        code=source("lab/tables", "lab/paper"),
+    output:
+        written("without_svd"),
+    log:
+        f"{RESULTS}/logs/tables/without_svd.log",
+    localrule: True
+    conda:
+        "../../envs/flrml.yaml"
+    script:
+        "../scripts/table.py"

@@ -1,0 +1,26 @@
+# Result files → MLflow. A job per data set; logging again replaces.
+TRACKED = [f"{RESULTS}/mlflow/{dataset}.json" for dataset in DATASETS]
+
+
+rule track:
+    input:
+        metrics=lambda wildcards: results_of(wildcards.dataset),
+        models=lambda wildcards: results_of(wildcards.dataset, "model.npz"),
+        margin=lambda wildcards: sweep_points("margin", wildcards.dataset),
+        batches=lambda wildcards: sweep_points("batches", wildcards.dataset),
+        meta=data,
+        code=source("lab/tracking", "lab/records"),
+    output:
+        f"{RESULTS}/mlflow/{{dataset}}.json",
+    log:
+        f"{RESULTS}/logs/track/{{dataset}}.log",
+    conda:
+        "../../envs/flrml.yaml"
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        experiment=config["experiment"],
+        tracking_uri=config["tracking_uri"],
+    script:
+        "../scripts/track.py"

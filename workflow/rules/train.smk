@@ -1,0 +1,35 @@
+# Data, SVD, triplets → model. Timed, so each training has the cores for itself.
+def spectrum_input(wildcards):
+    uses = METHODS[wildcards.method].uses_spectrum
+    return spectrum_of(wildcards.dataset, wildcards.method) if uses else []
+
+
+def method_source(wildcards):
+    place = METHODS[wildcards.method].estimator.__module__.removeprefix("flrml.").replace(".", "/")
+    shared = ["baselines/common"] if place.startswith("baselines/") else ["estimators", "loss", "stiefel"]
+    return source(place, *shared, "rows", "lab/training")
+
+
+rule train:
+    input:
+        meta=data,
+        triplets=f"{RESULTS}/triplets/{{dataset}}/seed{{seed}}.npy",
+        spectrum=spectrum_input,
+        code=method_source,
+    output:
+        model=f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/model.npz",
+        record=f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/history.json",
+    log:
+        f"{RESULTS}/logs/train/{{dataset}}-{{method}}-{{seed}}.log",
+    conda:
+        "../../envs/flrml.yaml"
+    threads: ALL_CORES
+    resources:
+        mem_mb=int(config["memory_mb"]),
+        runtime=int(config["minutes"]) + 10,
+    params:
+        run=lambda wildcards: run_of(wildcards.dataset, wildcards.method, seed=int(wildcards.seed)),
+        minutes=config["minutes"],
+        memory_mb=config["memory_mb"],
+    script:
+        "../scripts/train.py"

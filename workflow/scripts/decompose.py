@@ -1,0 +1,15 @@
+from pathlib import Path
+
+from flrml.lab.inputs import decompose_dataset
+from flrml.lab.logs import logged
+
+with logged(snakemake.log[0]) as say:
+    kind = snakemake.wildcards.kind
+    timing = decompose_dataset(
+        Path(snakemake.input.meta).parent,
+        *snakemake.output,
+        max_rank=snakemake.params.max_rank,
+        centred=kind == "centred",
+        seed=0,
+    )
+    say(f"{snakemake.wildcards.dataset:>14} SVD ({kind}): rank {timing['rank']} in {timing['seconds']:.1f} s")

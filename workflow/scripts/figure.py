@@ -1,0 +1,12 @@
+from pathlib import Path
+
+from flrml.lab import figures
+from flrml.lab.logs import logged
+
+with logged(snakemake.log[0]) as say:
+    stem = Path(snakemake.output[0]).with_suffix("")
+    results = snakemake.input.get("results", [])
+    results = [results] if isinstance(results, str) else list(results)
+    draw = getattr(figures, f"draw_{stem.name}")
+    draw(stem, results) if results else draw(stem)
+    say(f"drawn: {stem}.pdf")

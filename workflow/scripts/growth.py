@@ -1,0 +1,17 @@
+from pathlib import Path
+
+from flrml.lab.logs import logged
+from flrml.lab.sweeps import measure_growth
+
+with logged(snakemake.log[0]) as say:
+    result = measure_growth(
+        Path(snakemake.input.meta).parent,
+        snakemake.output[0],
+        run=snakemake.params.run,
+        axis=snakemake.wildcards.axis,
+        sizes=snakemake.params.sizes,
+        minutes=snakemake.params.minutes,
+        memory_mb=snakemake.params.memory_mb,
+    )
+    ended = ", ".join(f"{point['size']:,}: {point['outcome']}" for point in result["points"])
+    say(f"{result['dataset']:>14} {result['method']:<18} growth with {result['axis']}: {ended}")

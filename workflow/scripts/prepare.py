@@ -1,0 +1,17 @@
+from pathlib import Path
+
+from flrml.datasets import prepare
+from flrml.lab.logs import logged
+
+with logged(snakemake.log[0]) as say:
+    meta = prepare(
+        snakemake.wildcards.dataset,
+        Path(snakemake.output.meta).parent,
+        options=snakemake.params.options,
+        raw_dir=snakemake.params.raw_dir,
+        n_jobs=snakemake.threads,
+    )
+    train, test = (meta["splits"][part]["shape"] for part in ("train", "test"))
+    say(f"{meta['name']:>14} prepared: {train[0]:,} + {test[0]:,} rows, {train[1]:,} features")
+    for difference in (meta["paper"] or {}).get("differences", []):
+        say(f"{meta['name']:>14} differs from the paper in {difference}")

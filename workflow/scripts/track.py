@@ -1,0 +1,25 @@
+from pathlib import Path
+
+from flrml.lab.files import write_json
+from flrml.lab.logs import logged
+from flrml.lab.records import log_model, of_run, of_sweep
+from flrml.lab.tracking import Tracker, tracking_uri
+
+with logged(snakemake.log[0]) as say:
+    dataset, experiment = snakemake.wildcards.dataset, snakemake.params.experiment
+    tracker = Tracker(tracking_uri(snakemake.params.tracking_uri), experiment)
+    logged_runs, keys = {}, []
+    for path, model in zip(snakemake.input.metrics, snakemake.input.models, strict=True):
+        record = of_run(path, experiment)
+        run_id = logged_runs[record.key] = tracker.log(record)
+        if record.failure is None:
+            log_model(tracker, run_id, Path(snakemake.input.meta).parent, model)
+        keys.append(record.key)
+    for sweep, axis in (("margin", "margin_ratio"), ("batches", "batch_triplets")):
+        if points := snakemake.input.get(sweep):
+            record = of_sweep([points] if isinstance(points, str) else points, experiment, sweep, axis)
+            logged_runs[record.key] = tracker.log(record)
+            keys += [record.key, *(child.key for child in record.children)]
+    tracker.keep_only(keys, prefix=f"{experiment}/{dataset}/")
+    write_json(snakemake.output[0], logged_runs)
+    say(f"{dataset:>14} logged {len(keys)} runs to MLflow, experiment {experiment}")

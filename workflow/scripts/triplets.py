@@ -1,0 +1,12 @@
+from pathlib import Path
+
+from flrml.lab.inputs import draw_for_dataset
+from flrml.lab.logs import logged
+
+with logged(snakemake.log[0]):
+    draw_for_dataset(
+        Path(snakemake.input.meta).parent,
+        snakemake.output[0],
+        n_triplets=snakemake.params.n_triplets,
+        seed=int(snakemake.wildcards.seed),
+    )
