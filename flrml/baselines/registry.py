@@ -120,7 +120,13 @@ def _methods() -> Iterable[Method]:
         "oasis", "OASIS", OASIS, supervision="triplets", paper="OASIS", parameters={"C": 1e-4, "n_passes": 1}, **svd
     )
     yield Method(
-        "kissme", "KISSME", KISSME, supervision="triplets", paper="KISSME", parameters={"ridge": 1.0}, **svd
+        "kissme",
+        "KISSME",
+        KISSME,
+        supervision="triplets",
+        paper="KISSME",
+        parameters={"ridge": 1e-2, "max_rank": 100},
+        **svd,
     )
     yield Method("rmml", "RMML", RMML, supervision="triplets", paper="RMML", parameters={"lam": 1e-2}, **svd)
     yield Method(
