@@ -25,7 +25,7 @@ class KISSME(ReducedBaseline):
     Ours are the ridge, which the near-singular S of text needs, and the cut to ``n_components`` directions: those
     in which the embedded training data are longest, since the largest eigenvalues of M belong to the directions
     with the least variance. The publication reduces the data to some 30 to 200 dimensions first: ``max_rank``. On
-    validation data, 500 in place of 100 gain 2 points on text and cost 3 to 5 on images.
+    validation data, 500 in place of 100 gain 1 to 2 points on text and cost 3 to 5 on images.
 
     Parameters
     ----------
