@@ -23,7 +23,7 @@ from flrml.exceptions import NoSolutionError
 RANK = 500
 GRIDS: dict[str, dict[str, list]] = {
     "oasis": {"C": [1e-5, 1e-4, 1e-3, 1e-2, 1e-1], "n_passes": [1, 5]},
-    "kissme": {"ridge": [1e-3, 1e-2, 1e-1, 1.0]},
+    "kissme": {"ridge": [1e-3, 1e-2, 1e-1, 1.0], "max_rank": [100, 200, 500]},
     "rmml": {"lam": [1e-3, 1e-2, 1e-1, 1.0, 10.0]},
     "lmnn": {"n_targets": [3, 5], "n_impostors": [20, 50]},
     "lrsml": {"alpha": [1e-4, 1e-3, 1e-2], "rho": [0.1, 1.0, 10.0]},

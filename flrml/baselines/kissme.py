@@ -24,7 +24,8 @@ class KISSME(ReducedBaseline):
     Pairs come from triplets (i, j, k): (i, j) is similar, (i, k) dissimilar. The recipe is the published one.
     Ours are the ridge, which the near-singular S of text needs, and the cut to ``n_components`` directions: those
     in which the embedded training data are longest, since the largest eigenvalues of M belong to the directions
-    with the least variance. The publication reduces the data to some 30 to 200 dimensions first: ``max_rank``.
+    with the least variance. The publication reduces the data to some 30 to 200 dimensions first: ``max_rank``. On
+    validation data, 500 in place of 100 gain 1 to 2 points on text and cost 3 to 5 on images.
 
     Parameters
     ----------
@@ -32,11 +33,11 @@ class KISSME(ReducedBaseline):
         Largest rank of the metric.
     lam : float, default 1.0
         Weight λ of the dissimilar pairs.
-    ridge : float, default 1.0
+    ridge : float, default 1e-2
         Multiple of the mean eigenvalue that is added to S and D each.
     n_triplets : int, default 5
         Random triplets per sample, where labels are given.
-    max_rank : int, default 3000
+    max_rank : int, default 100
         Largest number of singular directions that the metric sees.
     random_state : int, RandomState or None
         Seed for triplets.
@@ -62,9 +63,9 @@ class KISSME(ReducedBaseline):
         n_components: int = 100,
         *,
         lam: float = 1.0,
-        ridge: float = 1.0,
+        ridge: float = 1e-2,
         n_triplets: int = 5,
-        max_rank: int = 3000,
+        max_rank: int = 100,
         random_state: Any = None,
     ):
         self.n_components = n_components

@@ -28,7 +28,7 @@ class LRSML(ReducedBaseline):
     Pairs come from triplets (i, j, k): (i, j) is similar, (i, k) dissimilar. At the end W is cut to
     ``n_components`` eigenpairs. Objective and updates follow the publication as far as it is known to us; α, ε, ρ,
     the number of iterations, the mean in place of the sum, and ``max_rank`` are ours. So is the neighbour rule:
-    ranking by xᵀ W x' itself favours long rows and stays 6 to 9 points below ranking by the cosine of the embedded
+    ranking by xᵀ W x' itself favours long rows and stays 8 to 9 points below ranking by the cosine of the embedded
     rows, the similarity normalised, on validation data.
 
     Parameters

@@ -35,7 +35,7 @@ class SGDINC(Baseline):
         Largest rank; the leading eigenpairs are kept.
     eta : float, default 100.0
         First step η₀, in units of one over the mean squared distance of the first batch's dissimilar pairs.
-    lam : float, default 1e-3
+    lam : float, default 1e-4
         Weight λ of the trace.
     batch_triplets : int, default 80
         Triplets per step.
@@ -73,7 +73,7 @@ class SGDINC(Baseline):
         n_components: int = 100,
         *,
         eta: float = 100.0,
-        lam: float = 1e-3,
+        lam: float = 1e-4,
         batch_triplets: int = 80,
         n_steps: int = 300,
         n_triplets: int = 5,
