@@ -1,6 +1,7 @@
 # Everything a person does with this project; `make help` lists it.
 PYTHON ?= python3
-CORES ?= 2
+CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
+CONFIG ?= config.yaml
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -9,7 +10,7 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock lint test test-real bench clean
+.PHONY: help setup lock run comparison ui report lint test test-real test-slow fuzz bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -31,9 +32,22 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml
 	uv pip compile --quiet --universal --python-version 3.11 --extra pipeline --extra dev \
 	  --no-emit-index-url --no-header --upgrade pyproject.toml -o requirements.lock
 
-lint: $(READY) ## ruff (lint and format) and mypy
+run: $(READY) ## run the embedded default experiment: figures, tables and MLflow runs (CONFIG=… for another)
+	snakemake --cores $(CORES) --workflow-profile workflow/profiles/default --configfile $(CONFIG)
+
+comparison: $(READY) ## run all methods on the embedded data sets (about an hour)
+	$(MAKE) run CONFIG=workflow/configs/comparison.yaml
+
+ui: $(READY) ## browse the runs in MLflow's UI on 127.0.0.1:5000
+	$(BIN)/python -m flrml.lab.ui $(CONFIG)
+
+report: $(READY) ## write report.html: every figure and table in one file, readable offline
+	snakemake --cores 1 --configfile $(CONFIG) --report report.html
+
+lint: $(READY) ## ruff (lint and format), snakefmt and mypy
 	ruff check .
 	ruff format --check .
+	snakefmt --check Snakefile workflow
 	mypy
 
 test: lint ## lint, then the quick tests
@@ -42,8 +56,15 @@ test: lint ## lint, then the quick tests
 test-real: $(READY) ## accuracies on the real data sets in FLRML_RAW_DIR (about half an hour)
 	pytest -m "real_data" -s tests
 
+test-slow: $(READY) ## kill tests, the browser test and other slow proofs
+	OMP_NUM_THREADS=1 pytest -m "slow and not real_data" tests
+
+fuzz: $(READY) ## feed 12,600 mutated files to the parsers of data sets (about a minute)
+	FLRML_FUZZ=600 pytest -n $(CORES) tests/datasets/test_fuzz.py
+
 bench: $(READY) ## speed and memory, each row two things measured side by side
 	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment and everything that a run or a test wrote
-	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .snakemake results report.html \
+	  mlflow.db mlflow.db.lock mlartifacts

@@ -1,0 +1,27 @@
+"""Open MLflow's UI on the runs of a configuration: ``python -m flrml.lab.ui config.yaml``."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from flrml.lab.tracking import Tracker, tracking_uri
+
+ADDRESS, PORT = "127.0.0.1", "5000"
+
+
+def main(config: str) -> int:
+    """Print the address of the runs page and serve it until interrupted."""
+    settings = yaml.safe_load(Path(config).read_text())
+    uri = tracking_uri(settings.get("tracking_uri", "sqlite:///mlflow.db"))
+    experiment = Tracker(uri, settings.get("experiment", "flrml")).experiment_id
+    print(f"Runs: http://{ADDRESS}:{PORT}/#/experiments/{experiment}/runs  (stop with Ctrl-C)", flush=True)
+    if uri.startswith("http"):
+        return 0
+    command = ["mlflow", "ui", "--backend-store-uri", uri, "--host", ADDRESS, "--port", PORT]
+    return subprocess.run(command, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
