@@ -1,25 +1,22 @@
-"""5-NN search in blocks against scikit-learn's brute force."""
+"""The search for 5 neighbours against plain products of matrices in blocks."""
 
 import numpy as np
-from sklearn.neighbors import NearestNeighbors
 
 from benchmarks.timing import side_by_side
-from flrml.neighbors import nearest
+from flrml.neighbors import _in_blocks, nearest
 
 
 def rows():
     random = np.random.RandomState(0)
     for dtype in (np.float32, np.float64):
         train, test = (random.standard_normal((n, 100)).astype(dtype) for n in (60_000, 5_000))
-        ours, theirs = side_by_side(
+        ours, plain = side_by_side(
             lambda train=train, test=test: nearest(train, test, metric="euclidean"),
-            lambda train=train, test=test: (
-                NearestNeighbors(n_neighbors=5, algorithm="brute").fit(train).kneighbors(test)
-            ),
-            2,
+            lambda train=train, test=test: _in_blocks(train, test, 5, "euclidean", None),
+            3,
         )
         yield (
             f"5 nearest of 60,000 for 5,000 rows, d = 100, {np.dtype(dtype)}",
-            "scikit-learn's NearestNeighbors, brute force",
-            f"{theirs / ours:.2f}× as fast",
+            "products of matrices in blocks",
+            f"{plain / ours:.1f}× faster",
         )

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
 from flrml.rows import is_sparse
@@ -41,13 +42,25 @@ def nearest(
     if metric not in METRICS:
         raise ValueError(f"metric must be one of {METRICS}, got {metric!r}")
     k = min(n_neighbors, train.shape[0])
-    indices = np.empty((test.shape[0], k), dtype=np.int64)
-    distances = np.empty((test.shape[0], k))
-    train_rows = _whole(train)
+    train_rows = train[:] if is_sparse(train) else np.asarray(train)
     if metric == "cosine":
         train_rows = normalize(train_rows)
+    if metric != "bilinear" and not is_sparse(train) and not is_sparse(test):
+        test_rows = normalize(test) if metric == "cosine" else np.asarray(test)
+        # Between unit rows the distance orders like the cosine; a row of zeros would come too near.
+        if metric == "euclidean" or train_rows.any(axis=1).all():
+            search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(train_rows)
+            distances, indices = search.kneighbors(test_rows)
+            return indices, distances**2
+    return _in_blocks(train_rows, test, k, metric, W)
+
+
+def _in_blocks(train_rows: Any, test: Any, k: int, metric: str, W: NDArray | None) -> tuple[NDArray, NDArray]:
+    """The search by blocks of similarities, for sparse rows and for bilinear similarities."""
+    indices = np.empty((test.shape[0], k), dtype=np.int64)
+    distances = np.empty((test.shape[0], k))
     lengths = _squared_lengths(train_rows) if metric == "euclidean" else None
-    step = max(1, BLOCK_VALUES // max(train.shape[0], 1))
+    step = max(1, BLOCK_VALUES // train_rows.shape[0])
     for start in range(0, test.shape[0], step):
         block = slice(start, min(start + step, test.shape[0]))
         rows = test[block]
@@ -145,10 +158,6 @@ def knn_accuracy(
         raise ValueError(f"{test.shape[0]} test rows but {len(y_test)} labels")
     found = knn_predict(train, y_train, test, n_neighbors=n_neighbors, metric=metric, vote_rule=vote, W=W)
     return float(np.mean(found == y_test))
-
-
-def _whole(rows: Any) -> Any:
-    return rows[:] if is_sparse(rows) else np.asarray(rows)
 
 
 def _squared_lengths(rows: Any) -> NDArray:

@@ -3,7 +3,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
 from flrml import BinaryRows, neighbors
@@ -17,15 +16,27 @@ def embeddings(n, seed, dtype=np.float64):
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("block", [50, 2**24], ids=["many blocks", "one block"])
-def test_neighbours_equal_scikit_learns(metric, dtype, block, monkeypatch):
+def test_neighbours_equal_a_brute_force_search(metric, dtype, block, monkeypatch):
     monkeypatch.setattr(neighbors, "BLOCK_VALUES", block)
     train, test = embeddings(80, 0, dtype), embeddings(30, 1, dtype)
-    indices, distances = nearest(train, test, 5, metric=metric)
+    found = [
+        nearest(train, test, 5, metric=metric),
+        nearest(sp.csr_matrix(train), sp.csr_matrix(test), 5, metric=metric),
+    ]
     if metric == "cosine":
         train, test = normalize(train), normalize(test)
-    expected, order = NearestNeighbors(n_neighbors=5, algorithm="brute").fit(train).kneighbors(test)
-    assert np.array_equal(indices, order)
-    assert np.allclose(distances, expected**2, atol=1e-5)
+    every = ((test[:, None].astype(float) - train[None]) ** 2).sum(axis=2)
+    order = np.argsort(every, axis=1)[:, :5]
+    for indices, distances in found:
+        assert np.array_equal(indices, order)
+        assert np.allclose(distances, np.take_along_axis(every, order, axis=1), atol=1e-5)
+
+
+def test_a_training_row_of_zeros_is_no_near_neighbour_by_cosine():
+    train = np.array([[0.0, 0.0], [1.0, 2.0]])
+    indices, distances = nearest(train, np.array([[2.0, 1.0]]), 2)
+    assert indices.tolist() == [[1, 0]]
+    assert np.allclose(distances, [[2 - 2 * 0.8, 2]])
 
 
 def test_bilinear_similarity_may_be_any_matrix():
@@ -71,9 +82,9 @@ def test_sparse_rows_count_like_dense_ones():
         expected = nearest(rows[:40], rows[40:], metric=metric)[1]
         assert np.allclose(nearest(sp.csr_matrix(rows)[:40], sp.csr_matrix(rows)[40:], metric=metric)[1], expected)
     assert np.allclose(nearest(binary, binary)[1], nearest(ones, ones)[1], atol=1e-7)
-    assert knn_accuracy(sparse[:40], y[:40], sparse[40:], y[40:]) == knn_accuracy(
-        ones[:40], y[:40], ones[40:], y[40:]
-    )
+    weights = sparse.multiply(random.random_sample(ones.shape)).tocsr()  # no ties
+    accuracies = [knn_accuracy(rows[:40], y[:40], rows[40:], y[40:]) for rows in (weights, weights.toarray())]
+    assert accuracies[0] == accuracies[1]
 
 
 def test_few_training_rows_and_empty_rows_are_fine():
