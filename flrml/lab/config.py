@@ -7,8 +7,9 @@ from typing import Any
 
 import jsonschema
 import yaml
+from sklearn.utils._param_validation import InvalidParameterError
 
-from flrml.baselines.registry import build
+from flrml.baselines.registry import METHODS, build
 from flrml.datasets import REGISTRY
 from flrml.datasets.options import resolve as resolve_options
 from flrml.datasets.registry import find_dataset
@@ -61,14 +62,48 @@ def _check_names(config: dict[str, Any]) -> None:
             build(name, **(parameters or {}))
         except ValueError as error:
             raise ConfigError(f"methods.{name}: {error}") from None
+    _check_parameters(config)
     for figure, settings in config["figures"].items():
         for place, names in _mentioned(settings):
             for name in names:
-                if name not in config["datasets"]:
-                    raise ConfigError(
-                        f"figures.{figure}{place}: {name!r} is not among the data sets of this configuration"
-                        f"{_hint(name, config['datasets'])}; there are: {', '.join(config['datasets'])}"
-                    )
+                _check_figure(
+                    config, f"figures.{figure}{place}", name, needs_svd=figure in ("convergence", "margin")
+                )
+    if "convergence" in config["figures"] and not {"flrml", "flrml-reference"} & set(config["methods"]):
+        raise ConfigError("figures.convergence: needs flrml or flrml-reference among the methods")
+
+
+def _check_parameters(config: dict[str, Any]) -> None:
+    """Common parameters belong to some method, and every method gets values that it takes."""
+    drawn = [config["figures"][figure]["method"] for figure in ("margin", "batches") if figure in config["figures"]]
+    drawn += [name for part in config["figures"].get("growth", {}).values() for name in part["methods"]]
+    known = sorted({name for method in [*config["methods"], *drawn] for name in METHODS[method].accepts})
+    known.remove("random_state")
+    for name in config["common"]:
+        if name not in known:
+            raise ConfigError(
+                f"common.{name}: no method of this configuration has it{_hint(name, known)}; "
+                f"there are: {', '.join(known)}"
+            )
+    for method, own in config["methods"].items():
+        common = {name: value for name, value in config["common"].items() if name in METHODS[method].accepts}
+        try:
+            build(method, **(common | (own or {})))._validate_params()
+        except InvalidParameterError as error:
+            name = next((name for name in own or {} if repr(name) in str(error)), None)
+            place = f"methods.{method}" if name else "common"
+            raise ConfigError(f"{place}: {str(error).replace(chr(10), ' ')}") from None
+
+
+def _check_figure(config: dict[str, Any], place: str, name: str, *, needs_svd: bool) -> None:
+    if name not in config["datasets"]:
+        raise ConfigError(
+            f"{place}: {name!r} is not among the data sets of this configuration"
+            f"{_hint(name, config['datasets'])}; there are: {', '.join(config['datasets'])}"
+        )
+    if needs_svd and not config["datasets"][name]["svd"]:
+        with_svd = [other for other, dataset in config["datasets"].items() if dataset["svd"]]
+        raise ConfigError(f"{place}: {name!r} has svd: false; there are: {', '.join(with_svd) or 'none'}")
 
 
 def _mentioned(settings: Any) -> Iterable[tuple[str, list[str]]]:
@@ -107,10 +142,13 @@ def _explain(problem: jsonschema.ValidationError) -> str:
         return f"{place}{unknown}: unknown key{_hint(unknown, known)}; there are: {', '.join(known)}"
     if problem.validator == "type":
         return f"{key}: must be {_kinds(schema['type'])}, got {problem.instance!r}"
+    if problem.validator == "required":
+        missing = next(name for name in schema["required"] if name not in problem.instance)
+        return f"{key}.{missing}: missing" if problem.absolute_path else f"{missing}: missing"
+    if problem.validator == "pattern":
+        return f"{key}: {problem.instance!r} may hold only letters, digits and the signs . _ -"
     if problem.validator == "enum":
         return f"{key}: must be one of {', '.join(map(str, schema['enum']))}; got {problem.instance!r}"
-    if problem.validator == "propertyNames":
-        return f"{key}: {problem.message}"
     return f"{key}: {problem.message}"
 
 
@@ -130,7 +168,7 @@ def _with_defaults(value: Any, schema: dict, root: dict | None = None) -> Any:
     root = root or schema
     if "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rsplit("/", 1)[1]] | {k: v for k, v in schema.items() if k != "$ref"}
-    if value is None and schema.get("type") == "object":
+    if value is None and "object" in schema.get("type", ""):
         value = {}
     if not isinstance(value, dict):
         return value

@@ -14,7 +14,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
 from flrml.baselines.registry import METHODS
 from flrml.lab.files import in_place, read_json
@@ -46,13 +46,15 @@ def panels(
     stem: str | Path, n: int = 1, columns: int = 3, size: tuple[float, float] = (2.6, 2.1)
 ) -> Iterator[list[Axes]]:
     """Axes of a figure in the common style, saved as ``stem``.pdf and .png when the block ends."""
-    columns = min(n, columns)
-    lines = -(-n // columns)
+    columns = min(max(n, 1), columns)
+    lines = max(-(-n // columns), 1)
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(lines, columns, figsize=(size[0] * columns, size[1] * lines), squeeze=False)
         used = list(axes.ravel())
         for unused in used[n:]:
             unused.remove()
+        if not n:
+            figure.text(0.5, 0.5, "no run came to its end", ha="center", va="center")
         try:
             yield used[:n]
             for suffix, metadata in ((".pdf", {"CreationDate": None}), (".png", {"Software": None})):
@@ -85,56 +87,59 @@ def draw_convergence(stem: str | Path, paths: Iterable[str]) -> None:
     methods = list(dict.fromkeys(run["method"] for run in runs))
     datasets = list(dict.fromkeys(run["dataset"] for run in runs))
     rows = []
-    with panels(stem, len(methods), size=(3.2, 2.6)) as axes:
+    with panels(stem, len(methods), size=(3.2, 2.8)) as axes:
         for panel, method in zip(axes, methods, strict=True):
-            for run in (run for run in runs if run["method"] == method and run["seed"] == runs[0]["seed"]):
+            for run in (run for run in runs if run["method"] == method):
                 style = datasets.index(run["dataset"])
                 relative = np.array(run["history"]) / run["history"][0]
                 panel.plot(relative, label=run["dataset"], marker=MARKERS[style % 8], color=COLOURS[style % 8])
                 rows += [(method, run["dataset"], step, value) for step, value in enumerate(relative)]
             panel.set(title=METHODS[method].label, xlabel="iteration", ylabel="objective / first objective")
             panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes[0].legend()
+        _legend_above(axes)
     write_numbers(stem, ["method", "dataset", "iteration", "relative objective"], rows)
 
 
 def draw_margin(stem: str | Path, paths: Iterable[str]) -> None:
     """Accuracy against the margin ratio: mean and standard deviation over repeats, a panel per data set."""
-    results = sorted((read_json(path) for path in paths), key=lambda result: result["margin_ratio"])
-    rows = []
+    results = _finished(paths, "margin_ratio")
     datasets = list(dict.fromkeys(result["dataset"] for result in results))
+    rows = []
     with panels(stem, len(datasets)) as axes:
         for panel, dataset in zip(axes, datasets, strict=True):
             found = [result for result in results if result["dataset"] == dataset]
             ratios = [result["margin_ratio"] for result in found]
-            accuracy = np.array([[100 * point["accuracy"] for point in result["points"]] for result in found])
-            _band(panel, ratios, accuracy.T, COLOURS[0], "o")
-            panel.set(title=dataset, xlabel="margin ratio m / l̄", ylabel="5-NN accuracy (%)")
-            rows += [(dataset, ratio, a.mean(), a.std(), len(a)) for ratio, a in zip(ratios, accuracy, strict=True)]
+            accuracies = [np.array([100 * point["accuracy"] for point in result["points"]]) for result in found]
+            mean, deviation = (np.array([f(values) for values in accuracies]) for f in (np.mean, np.std))
+            _band(panel, ratios, mean, deviation, COLOURS[0], "o")
+            panel.set(title=dataset, xlabel=r"margin ratio $m / \bar{l}$", ylabel="5-NN accuracy (%)")
+            counts = [len(values) for values in accuracies]
+            rows += [(dataset, *row) for row in zip(ratios, mean, deviation, counts, strict=True)]
     write_numbers(stem, ["dataset", "margin ratio", "mean accuracy", "standard deviation", "repeats"], rows)
 
 
 def draw_batches(stem: str | Path, paths: Iterable[str]) -> None:
     """Accuracy of M-FLRML against the number of mini-batches, a line per size, a panel per data set."""
-    results = sorted((read_json(path) for path in paths), key=lambda result: result["batch_triplets"])
-    rows = []
+    results = _finished(paths, "batch_triplets")
     datasets = list(dict.fromkeys(result["dataset"] for result in results))
-    with panels(stem, len(datasets)) as axes:
+    sizes = sorted({result["batch_triplets"] for result in results})
+    rows = []
+    with panels(stem, len(datasets), size=(2.6, 2.3)) as axes:
         for panel, dataset in zip(axes, datasets, strict=True):
-            found = [result for result in results if result["dataset"] == dataset]
-            for style, result in enumerate(found):
+            for result in (result for result in results if result["dataset"] == dataset):
+                style = sizes.index(result["batch_triplets"])
                 accuracy = 100 * np.array([point["accuracies"] for point in result["points"]])
+                mean, deviation = accuracy.mean(axis=0), accuracy.std(axis=0)
                 steps = np.arange(1, accuracy.shape[1] + 1)
-                label = f"N_t = {result['batch_triplets']}"
-                _band(panel, steps, accuracy, COLOURS[style % 8], MARKERS[style % 8], label)
-                rows += [
-                    (dataset, result["batch_triplets"], step, a.mean(), a.std(), len(a))
-                    for step, a in zip(steps, accuracy.T, strict=True)
-                ]
+                label = f"$N_t$ = {result['batch_triplets']}"
+                _band(panel, steps, mean, deviation, COLOURS[style % 8], MARKERS[style % 8], label)
+                head = (dataset, result["batch_triplets"])
+                rows += [(*head, *row, len(accuracy)) for row in zip(steps, mean, deviation, strict=True)]
             panel.set(title=dataset, xlabel="mini-batches", ylabel="5-NN accuracy (%)")
             panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes[0].legend(loc="lower right")
-    write_numbers(stem, ["dataset", "N_t", "mini-batch", "mean accuracy", "standard deviation", "repeats"], rows)
+        _legend_above(axes)
+    head_of_csv = ["dataset", "N_t", "mini-batches", "mean accuracy", "standard deviation", "repeats"]
+    write_numbers(stem, head_of_csv, rows)
 
 
 def draw_front(stem: str | Path, paths: Iterable[str]) -> None:
@@ -176,31 +181,69 @@ def draw_front(stem: str | Path, paths: Iterable[str]) -> None:
 def draw_growth(stem: str | Path, paths: Iterable[str]) -> None:
     """Time and peak memory against n and against D on a log scale, with fitted exponents."""
     results = [read_json(path) for path in paths]
-    axes_names = list(dict.fromkeys(result["axis"] for result in results))
+    quantities = (("seconds", "training time (s)"), ("peak_mb", "peak memory (MB)"))
     rows = []
-    with panels(stem, 2 * len(axes_names), columns=2, size=(3.2, 2.4)) as axes:
-        for line, axis in enumerate(axes_names):
-            for column, (quantity, label) in enumerate(
-                (("seconds", "training time (s)"), ("peak_mb", "peak memory (MB)"))
-            ):
-                panel = axes[2 * line + column]
-                for style, result in enumerate(r for r in results if r["axis"] == axis):
+    by_axis = {result["axis"]: [r for r in results if r["axis"] == result["axis"]] for result in results}
+    with panels(stem, 2 * len(by_axis), columns=2, size=(3.4, 2.7)) as axes:
+        for number, (axis, of_axis) in enumerate(by_axis.items()):
+            for panel, (quantity, label) in zip(axes[2 * number : 2 * number + 2], quantities, strict=True):
+                for style, result in enumerate(of_axis):
                     ended = [point for point in result["points"] if point["outcome"] == "ok"]
                     sizes, values = ([point[key] for point in ended] for key in ("size", quantity))
-                    slope = np.polyfit(np.log(sizes), np.log(values), 1)[0] if len(ended) > 1 else np.nan
-                    name = f"{METHODS[result['method']].label} ~ {axis}^{slope:.2f}"
+                    name = METHODS[result["method"]].label
+                    if len(ended) > 1:
+                        exponent = np.polyfit(np.log(sizes), np.log(values), 1)[0]
+                        name += f" ~ ${axis}^{{{exponent:.2f}}}$"
                     panel.loglog(sizes, values, marker=MARKERS[style], color=COLOURS[style], label=name)
                     rows += [
                         (result["method"], axis, size, quantity, value)
                         for size, value in zip(sizes, values, strict=True)
                     ]
-                panel.set(xlabel=f"{axis} ({result['dataset']})", ylabel=label)
-                panel.legend()
+                _plain_ticks(panel, {point["size"] for result in of_axis for point in result["points"]})
+                panel.set(xlabel=f"${axis}$ ({of_axis[0]['dataset']})", ylabel=label)
+                panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0))
     write_numbers(stem, ["method", "axis", "size", "quantity", "value"], rows)
 
 
-def _band(panel: Axes, x: Any, values: np.ndarray, colour: str, marker: str, label: str | None = None) -> None:
-    """Mean over rows with a band of one standard deviation."""
-    mean, deviation = values.mean(axis=0), values.std(axis=0)
+def _finished(paths: Iterable[str], axis: str) -> list[dict]:
+    """Results of a sweep in the order of its axis, without repeats that did not come to their end."""
+    results = [read_json(path) for path in paths]
+    for result in results:
+        result["points"] = [point for point in result["points"] if point["outcome"] == "ok"]
+    return sorted((result for result in results if result["points"]), key=lambda result: result[axis])
+
+
+def _band(
+    panel: Axes, x: Any, mean: np.ndarray, deviation: np.ndarray, colour: str, marker: str, label: str | None = None
+) -> None:
+    """A line with a band of one standard deviation."""
     panel.plot(x, mean, marker=marker, color=colour, label=label)
     panel.fill_between(x, mean - deviation, mean + deviation, color=colour, alpha=0.15, linewidth=0)
+
+
+def _legend_above(axes: list[Axes]) -> None:
+    """One legend for all panels, above them, clear of the curves."""
+    handles: dict[Any, Any] = {}
+    for panel in axes:
+        lines, labels = panel.get_legend_handles_labels()
+        handles |= {label: line for label, line in zip(labels, lines, strict=True) if label not in handles}
+    if handles:
+        figure: Any = axes[0].figure
+        columns = min(len(handles), 2 * len(axes))
+        figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns)
+
+
+def _plain_ticks(panel: Axes, sizes: Iterable[int]) -> None:
+    """Ticks in plain figures on logarithmic axes, at the sizes below and few at the side.
+
+    The axis at the side spans at least a factor of four, so that a change of a per cent looks like one.
+    """
+    low, high = panel.get_ylim()
+    if high < 4 * low:
+        middle = np.sqrt(low * high)
+        panel.set_ylim(middle / 2, 2 * middle)
+    panel.xaxis.set_major_locator(FixedLocator(sorted(sizes)))
+    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=6))
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:g}")

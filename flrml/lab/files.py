@@ -14,15 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flrml import __version__
+
 PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 
 @contextmanager
 def in_place(path: str | os.PathLike) -> Iterator[Path]:
-    """A path beside ``path`` to write to; it takes the place of ``path`` when the block ends well."""
+    """A path beside ``path`` to write to; it takes the place of ``path`` when the block ends well.
+
+    What a killed process leaves there is overwritten by the next one.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{os.getpid()}.{path.name}")
+    beside = path.with_name(f".{path.name}.part")
     try:
         yield beside
         beside.replace(path)
@@ -56,7 +61,7 @@ def read_arrays(path: str | os.PathLike) -> tuple[dict, dict[str, NDArray]]:
 @cache
 def provenance() -> dict[str, str]:
     """Versions and git commit that a result comes from."""
-    found = {"python": platform.python_version(), "flrml": version("flrml")}
+    found = {"python": platform.python_version(), "flrml": __version__}
     found |= {package: version(package) for package in PACKAGES}
     git = ["git", "-C", str(Path(__file__).parent)]
     try:

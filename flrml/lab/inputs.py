@@ -39,6 +39,8 @@ def decompose_dataset(
     start = time.perf_counter()
     spectrum = decompose(X, max_rank, centred=centred, random_state=seed)
     seconds = time.perf_counter() - start
+    for leftover in Path(out).parent.glob(f".{Path(out).name}.*.part"):
+        leftover.unlink()  # of a killed process
     spectrum.save(out)
     record = {"seconds": seconds, "rank": spectrum.rank, **spectrum.settings, "made_by": provenance()}
     write_json(timing, record)

@@ -4,6 +4,8 @@ Outcomes are letters as the paper's tables use them: ``ok``; ``M``, out of memor
 finite, non-zero solution; and ``F`` for any other failure.
 """
 
+import contextlib
+import ctypes
 import multiprocessing
 import resource
 import signal
@@ -13,10 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy.linalg.blas import dgemm
+
 from flrml.exceptions import NoSolutionError
 
 MEGABYTE = 2**20
 POLL_SECONDS = 0.1
+PR_SET_PDEATHSIG = 1
 
 
 def within_limits(work: Callable[[], dict], *, minutes: float, memory_mb: float) -> dict[str, Any]:
@@ -62,20 +68,42 @@ def within_limits(work: Callable[[], dict], *, minutes: float, memory_mb: float)
 
 
 def _child(work: Callable[[], dict], sender: Any, memory: int) -> None:
+    _die_with_parent()
+    _start_blas()
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
     # The data segment leaves out files mapped from disk, so that data larger than memory can be read.
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_DATA, (memory if most < 0 else min(memory, most), most))
     try:
         result = {"outcome": "ok"} | work()
-    except MemoryError as error:
-        result = {"outcome": "M", "reason": f"over the limit of {memory / MEGABYTE:g} MB: {error}"}
-    except NoSolutionError as error:
-        result = {"outcome": "E", "reason": str(error)}
     except Exception as error:
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-        traceback.print_exc()
-        result = {"outcome": "F", "reason": f"{type(error).__name__}: {error}"}
+        # Telling what happened takes memory too.
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        result = _failure(error, memory)
     result["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
     sender.send(result)
+
+
+def _failure(error: Exception, memory: int) -> dict[str, Any]:
+    """Outcome and reason of work that raised."""
+    if isinstance(error, MemoryError):
+        return {"outcome": "M", "reason": f"over the limit of {memory / MEGABYTE:g} MB: {error}".rstrip(": ")}
+    if isinstance(error, NoSolutionError):
+        return {"outcome": "E", "reason": str(error)}
+    traceback.print_exception(error)
+    return {"outcome": "F", "reason": f"{type(error).__name__}: {error}"}
+
+
+def _start_blas() -> None:
+    """Let the linear algebra take its buffers before there is a limit: without them it hangs instead of failing."""
+    square = np.ones((256, 256))
+    square @ square
+    dgemm(1.0, square, square)
+
+
+def _die_with_parent() -> None:
+    """End with the process that started this one, so that a killed job leaves nothing running (Linux)."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _died(code: int, memory_mb: float) -> dict[str, Any]:

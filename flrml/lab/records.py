@@ -40,42 +40,57 @@ def of_sweep(paths: list[str], experiment: str, sweep: str, axis: str) -> RunRec
     results = [read_json(path) for path in paths]
     first = results[0]
     prefix = f"{experiment}/{first['dataset']}/{sweep}"
-    children = []
-    for result in results:
-        accuracies = [point["accuracy"] for point in result["points"]]
-        series = {}
-        if "accuracies" in result["points"][0]:
-            series = {"accuracy_by_batch": np.mean([p["accuracies"] for p in result["points"]], axis=0).tolist()}
-        children.append(
-            RunRecord(
-                key=f"{prefix}/{result[axis]}",
-                name=f"{first['dataset']} {axis} = {result[axis]}",
-                parameters={**result["parameters"], axis: result[axis], "repeats": len(accuracies)},
-                metrics={"accuracy": float(np.mean(accuracies)), "accuracy_std": float(np.std(accuracies))},
-                series=series,
-                tags=_tags(result, f"figure_{sweep}"),
-                started=result["started"],
-            )
-        )
-    best = max(children, key=lambda child: child.metrics["accuracy"])
+    children = [_point(result, prefix, sweep, axis) for result in results]
+    ended = [child for child in children if child.failure is None]
+    metrics = {}
+    if ended:
+        best = max(ended, key=lambda child: child.metrics["accuracy"])
+        metrics = {"accuracy": best.metrics["accuracy"], f"best_{axis}": best.parameters[axis]}
     return RunRecord(
         key=prefix,
         name=f"{first['dataset']} sweep of {axis}",
         parameters=first["parameters"],
-        metrics={"accuracy": best.metrics["accuracy"], f"best_{axis}": best.parameters[axis]},
+        metrics=metrics,
         tags=_tags(first, f"figure_{sweep}"),
+        failure=None if ended else children[0].failure,
         started=first["started"],
         children=children,
     )
 
 
-def log_model(tracker: Tracker, run_id: str, data: str | Path, model: str | Path) -> None:
+def _point(result: dict[str, Any], prefix: str, sweep: str, axis: str) -> RunRecord:
+    """The record of one point of a sweep, over its repeats."""
+    ended = [point for point in result["points"] if point["outcome"] == "ok"]
+    failed = [f"{point['outcome']}: {point['reason']}" for point in result["points"] if point["outcome"] != "ok"]
+    accuracies = [point["accuracy"] for point in ended]
+    metrics, series = {}, {}
+    if ended:
+        metrics = {"accuracy": float(np.mean(accuracies)), "accuracy_std": float(np.std(accuracies))}
+        if "accuracies" in ended[0]:
+            series = {"accuracy_by_batch": np.mean([point["accuracies"] for point in ended], axis=0).tolist()}
+    return RunRecord(
+        key=f"{prefix}/{result[axis]}",
+        name=f"{result['dataset']} {axis} = {result[axis]}",
+        parameters={**result["parameters"], axis: result[axis], "repeats": len(result["points"])},
+        metrics=metrics,
+        series=series,
+        tags=_tags(result, f"figure_{sweep}"),
+        failure=None if ended else failed[0],
+        started=result["started"],
+    )
+
+
+def log_model(tracker: Tracker, run_id: str, data: str | Path, model: str | Path, *, n_neighbors: int) -> None:
     """Log the classifier of a trained model, or say why not."""
-    if Path(model).stat().st_size > MAX_MODEL_BYTES:
-        size = Path(model).stat().st_size / 2**20
-        tracker.client.set_tag(run_id, "model", f"not logged: {size:,.0f} MB; it is in {model}")
+    rows = Path(data) / "train"
+    size = Path(model).stat().st_size
+    metric = Metric.load(model)
+    if metric.components is None:  # the classifier holds the data as they are
+        size += sum(file.stat().st_size for file in rows.iterdir())
+    if size > MAX_MODEL_BYTES:
+        tracker.client.set_tag(run_id, "model", f"not logged: {size / 2**20:,.0f} MB; it is in {model}")
         return
-    tracker.log_classifier(run_id, MetricClassifier(Metric.load(model)).fit(*load_rows(Path(data) / "train")))
+    tracker.log_classifier(run_id, MetricClassifier(metric, n_neighbors).fit(*load_rows(rows)))
 
 
 def _tags(result: dict[str, Any], feeds: str) -> dict[str, str]:

@@ -17,7 +17,15 @@ from flrml.spectrum import Spectrum, decompose
 
 
 def sweep_margin(
-    data: PathLike, spectrum: PathLike, out: PathLike, *, run: dict[str, Any], ratio: float, seeds: Iterable[int]
+    data: PathLike,
+    spectrum: PathLike,
+    out: PathLike,
+    *,
+    run: dict[str, Any],
+    ratio: float,
+    seeds: Iterable[int],
+    minutes: float,
+    memory_mb: float,
 ) -> dict:
     """Accuracy of FLRML at one margin ratio, for several seeds."""
     (X, y), (X_test, y_test) = (load_rows(Path(data) / part) for part in ("train", "test"))
@@ -26,44 +34,61 @@ def sweep_margin(
     for seed in seeds:
         parameters = run["parameters"] | {"margin_ratio": ratio, "random_state": seed}
         estimator = build(run["method"], **accepted(run["method"], parameters))
-        start = time.perf_counter()
-        estimator.fit(X, y, spectrum=bound)
-        seconds = time.perf_counter() - start
-        accuracy = knn_accuracy(estimator.transform(X), y, estimator.transform(X_test), y_test)
-        points.append(
-            {"seed": seed, "accuracy": accuracy, "train_seconds": seconds, "n_iter": int(estimator.n_iter_)}
-        )
+
+        def work(estimator: Any = estimator) -> dict:
+            start = time.perf_counter()
+            estimator.fit(X, y, spectrum=bound)
+            seconds = time.perf_counter() - start
+            embedded, embedded_test = estimator.transform(X), estimator.transform(X_test)
+            accuracy = knn_accuracy(embedded, y, embedded_test, y_test, n_neighbors=run["n_neighbors"])
+            return {"accuracy": accuracy, "train_seconds": seconds, "n_iter": int(estimator.n_iter_)}
+
+        points.append({"seed": seed} | within_limits(work, minutes=minutes, memory_mb=memory_mb))
     result = {**run, "margin_ratio": ratio, "points": points, "started": started, "made_by": provenance()}
     write_json(out, result)
     return result
 
 
 def sweep_batches(
-    data: PathLike, out: PathLike, *, run: dict[str, Any], batch_triplets: int, seeds: Iterable[int]
+    data: PathLike,
+    out: PathLike,
+    *,
+    run: dict[str, Any],
+    batch_triplets: int,
+    seeds: Iterable[int],
+    minutes: float,
+    memory_mb: float,
 ) -> dict:
     """Accuracy of M-FLRML after every mini-batch, for one size of mini-batch and several seeds."""
     (X, y), (X_test, y_test) = (load_rows(Path(data) / part) for part in ("train", "test"))
     points: list[dict] = []
     started = time.time()
     for seed in seeds:
-        accuracies: list[float] = []
         parameters = run["parameters"] | {"batch_triplets": batch_triplets, "random_state": seed}
         estimator = build(run["method"], **accepted(run["method"], parameters))
 
-        def after_batch(model: Any, accuracies: list[float] = accuracies) -> None:
-            accuracies.append(knn_accuracy(model.transform(X), y, model.transform(X_test), y_test))
+        def work(estimator: Any = estimator) -> dict:
+            accuracies: list[float] = []
 
-        estimator.fit(X, y, callback=after_batch)
-        points.append({"seed": seed, "accuracies": accuracies, "accuracy": accuracies[-1]})
-    result = {
-        **run,
-        "batch_triplets": batch_triplets,
-        "points": points,
-        "started": started,
-        "made_by": provenance(),
-    }
+            def after_batch(model: Any) -> None:
+                embedded, embedded_test = model.transform(X), model.transform(X_test)
+                accuracies.append(knn_accuracy(embedded, y, embedded_test, y_test, n_neighbors=run["n_neighbors"]))
+
+            estimator.fit(X, y, callback=after_batch)
+            return {"accuracies": accuracies, "accuracy": accuracies[-1]}
+
+        points.append({"seed": seed} | within_limits(work, minutes=minutes, memory_mb=memory_mb))
+    made = {"batch_triplets": batch_triplets, "points": points, "started": started, "made_by": provenance()}
+    result = run | made
     write_json(out, result)
     return result
+
+
+def summary(points: list[dict]) -> str:
+    """How the repeats of a sweep point ended, in a few words."""
+    accuracies = [100 * point["accuracy"] for point in points if point["outcome"] == "ok"]
+    failed = [f"{point['outcome']}: {point['reason']}" for point in points if point["outcome"] != "ok"]
+    return "  ".join([f"mean accuracy {np.mean(accuracies):5.1f} %"] * bool(accuracies) + failed[:1])
 
 
 def measure_growth(

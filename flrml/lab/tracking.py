@@ -4,13 +4,16 @@ Every run has a key, a tag; logging a key again replaces its run. A run is logge
 """
 
 import contextlib
+import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
+from urllib.request import url2pathname
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
@@ -21,13 +24,32 @@ from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 
 KEY = "flrml.key"
-# Columns that the runs page shows first.
-COLUMNS = ("metrics.accuracy", "metrics.train_seconds", "metrics.peak_mb", "tags.dataset", "tags.method")
+# Metrics that MLflow takes in one request.
+MOST_METRICS = 1000
+# Columns that the runs page shows first, as a view that MLflow keeps in a tag of the experiment.
+COLUMNS = ["metrics.`accuracy`", "metrics.`train_seconds`", "metrics.`peak_mb`", "tags.`dataset`", "tags.`method`"]
+VIEW = "flrml"
+VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
+VIEW_STATE = json.dumps({"selectedColumns": COLUMNS, "columnOrder": COLUMNS})
 
 
 def tracking_uri(configured: str) -> str:
     """The address of the tracking store: MLFLOW_TRACKING_URI wins over the configured one."""
     return os.environ.get("MLFLOW_TRACKING_URI") or configured
+
+
+def runs_page(base: str, experiment_id: str) -> str:
+    """Address of the table of runs in MLflow's user interface, with accuracy, time and memory first.
+
+    Parameters
+    ----------
+    base : str
+        Address of the server, such as ``http://127.0.0.1:5000``.
+    experiment_id : str
+        Number of the experiment.
+    """
+    query = f"workflowType=machine_learning&viewStateShareKey={VIEW}"
+    return f"{base.rstrip('/')}/#/experiments/{experiment_id}/runs?{query}"
 
 
 @dataclass
@@ -79,6 +101,8 @@ class Tracker:
             if found.lifecycle_stage == "deleted":
                 self.client.restore_experiment(found.experiment_id)
             self.experiment_id = found.experiment_id
+        if found is None or found.tags.get(VIEW_TAG) != VIEW_STATE:
+            self.client.set_experiment_tag(self.experiment_id, VIEW_TAG, VIEW_STATE)
 
     def log(self, record: RunRecord, parent: str | None = None) -> str:
         """Log a run and its children, in place of earlier runs with the same keys; return its id."""
@@ -93,15 +117,14 @@ class Tracker:
         run_id = run.info.run_id
         self.client.log_batch(
             run_id,
-            metrics=[Metric(name, float(value), start, 0) for name, value in record.metrics.items()]
-            + [
-                Metric(name, float(value), start, step)
-                for name, values in record.series.items()
-                for step, value in enumerate(values)
-            ],
             params=[Param(name, str(value)[:6000]) for name, value in record.parameters.items()],
             tags=[RunTag("mlflow.note.content", record.failure)] if record.failure else [],
         )
+        metrics = [Metric(name, float(value), start, 0) for name, value in record.metrics.items()]
+        for name, values in record.series.items():
+            metrics += [Metric(name, float(value), start, step) for step, value in enumerate(values)]
+        for first in range(0, len(metrics), MOST_METRICS):
+            self.client.log_batch(run_id, metrics=metrics[first : first + MOST_METRICS])
         if record.dataset is not None:
             dataset = Dataset(record.dataset["name"], record.dataset["digest"], "local", record.dataset["name"])
             self.client.log_inputs(run_id, [DatasetInput(dataset)])
@@ -138,7 +161,7 @@ class Tracker:
     def remove(self, key: str) -> None:
         """Delete the runs with this key."""
         for run in self.runs(key):
-            self.client.delete_run(run.info.run_id)
+            self._delete(run)
 
     def keep_only(self, keys: Iterable[str], prefix: str) -> None:
         """Delete runs whose key starts with the prefix and is not among the given ones."""
@@ -146,7 +169,15 @@ class Tracker:
         for run in self.runs():
             key = run.data.tags.get(KEY, "")
             if key.startswith(prefix) and key not in wanted:
-                self.client.delete_run(run.info.run_id)
+                self._delete(run)
+
+    def _delete(self, run: Any) -> None:
+        """Delete a run, and its artifacts where they are files of this machine."""
+        self.client.delete_run(run.info.run_id)
+        place = urlparse(run.info.artifact_uri)
+        folder = Path(url2pathname(place.path)).parent
+        if place.scheme == "file" and folder.name == run.info.run_id:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _lock(uri: str) -> FileLock:

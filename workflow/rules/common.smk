@@ -3,11 +3,15 @@ import os
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
 import flrml
 from flrml.baselines.registry import METHODS
 from flrml.datasets import raw_files
 from flrml.lab.config import ConfigError, resolve
+
+# Snakemake announces every round of its scheduler; the lines of the jobs say more.
+logger.addFilter(lambda record: not str(record.msg).startswith(("Select jobs to execute", "Execute ")))
 
 try:
     config = resolve(config, workflow.source_path("../schemas/config.schema.yaml"))
@@ -19,6 +23,9 @@ RAW_DIR = os.environ.get("FLRML_RAW_DIR") or config["raw_dir"]
 DATASETS = config["datasets"]
 FIGURE_SETTINGS = config["figures"]
 SOURCE = Path(flrml.__file__).parent
+# Jobs in an environment of their own find flrml in the working copy too.
+if SOURCE.parent == Path(workflow.basedir):
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SOURCE.parent), os.environ.get("PYTHONPATH")]))
 # Timed jobs take all cores, so that nothing runs beside them.
 ALL_CORES = workflow.cores or 1
 
@@ -31,7 +38,7 @@ wildcard_constraints:
 
 
 def source(*names):
-    """Files of the package that a rule depends on: an edit of one makes its results anew."""
+    """Files of the package that results depend on: an edit of one makes them anew."""
     return [str(SOURCE / f"{name}.py") for name in names]
 
 
@@ -60,8 +67,20 @@ def max_rank(dataset):
 
 def run_of(dataset, method, **more):
     """What identifies a run, as a parameter that its files carry."""
-    parameters = {**config["common"], **(config["methods"].get(method) or {})}
+    common = {name: value for name, value in config["common"].items() if name in METHODS[method].accepts}
+    parameters = {**METHODS[method].parameters, **common, **(config["methods"].get(method) or {})}
     return {"dataset": dataset, "method": method, "parameters": parameters, **more}
+
+
+def spectrum_input(wildcards):
+    uses = METHODS[wildcards.method].uses_spectrum
+    return spectrum_of(wildcards.dataset, wildcards.method) if uses else []
+
+
+def method_source(wildcards):
+    place = METHODS[wildcards.method].estimator.__module__.removeprefix("flrml.").replace(".", "/")
+    shared = ["baselines/common"] if place.startswith("baselines/") else ["estimators", "loss", "stiefel"]
+    return source(place, *shared, "rows", "lab/training", "lab/measure")
 
 
 def results_of(dataset, file="metrics.json"):
@@ -93,3 +112,28 @@ def growth_points():
         for axis, chosen in (FIGURE_SETTINGS.get("growth") or {}).items()
         for method in chosen["methods"]
     ]
+
+
+def converging():
+    """Runs that the convergence figure shows."""
+    chosen = (FIGURE_SETTINGS.get("convergence") or {}).get("datasets", [])
+    return [
+        f"{RESULTS}/runs/{dataset}/{method}/seed{config['seeds'][0]}/metrics.json"
+        for dataset in chosen
+        for method in ("flrml", "flrml-reference")
+        if method in methods_of(dataset)
+    ]
+
+
+def drawn(name, category):
+    """Output files of a figure; the PNG goes into the report."""
+    stem = f"{RESULTS}/figures/{name}"
+    caption = f"../report/figure_{name}.rst"
+    return [f"{stem}.pdf", report(f"{stem}.png", caption=caption, category=category), f"{stem}.csv"]
+
+
+def written(name):
+    """Output files of a table; the CSV goes into the report."""
+    stem = f"{RESULTS}/tables/{name}"
+    caption = f"../report/table_{name}.rst"
+    return [f"{stem}.md", report(f"{stem}.csv", caption=caption, category="Tables"), f"{stem}.tex"]

@@ -2,19 +2,6 @@
 FIGURES = [f"{RESULTS}/figures/{name}.pdf" for name in FIGURE_SETTINGS]
 
 
-def drawn(name, category):
-    """Output files of a figure; the PNG goes into the report."""
-    stem = f"{RESULTS}/figures/{name}"
-    caption = f"../report/figure_{name}.rst"
-    return [f"{stem}.pdf", report(f"{stem}.png", caption=caption, category=category), f"{stem}.csv"]
-
-
-def on_datasets(figure):
-    chosen = (FIGURE_SETTINGS.get(figure) or {}).get("datasets", [])
-    variants = [m for m in ("flrml", "flrml-reference") if m in config["methods"]]
-    return [f"{RESULTS}/runs/{d}/{m}/seed{config['seeds'][0]}/metrics.json" for d in chosen for m in variants]
-
-
 rule figure_smoothing:
     input:
         code=source("lab/figures", "loss"),
@@ -31,7 +18,7 @@ rule figure_smoothing:
 
 rule figure_convergence:
     input:
-        results=on_datasets("convergence"),
+        results=converging(),
         code=source("lab/figures"),
     output:
         drawn("convergence", "The method"),

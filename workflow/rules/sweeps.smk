@@ -1,5 +1,5 @@
 # Sweeps: a job per point, with all its repeats, because starting Python costs more than a training.
-LEARNING = source("estimators", "loss", "stiefel", "triplets", "rows", "neighbors", "lab/sweeps")
+LEARNING = source("estimators", "loss", "stiefel", "triplets", "rows", "neighbors", "lab/sweeps", "lab/measure")
 
 
 rule sweep_margin:
@@ -19,8 +19,12 @@ rule sweep_margin:
         mem_mb=6000,
         runtime=60,
     params:
-        run=lambda wildcards: run_of(wildcards.dataset, FIGURE_SETTINGS["margin"]["method"]),
+        run=lambda wildcards: run_of(
+            wildcards.dataset, FIGURE_SETTINGS["margin"]["method"], n_neighbors=config["n_neighbors"]
+        ),
         repeats=lambda wildcards: FIGURE_SETTINGS["margin"]["repeats"],
+        minutes=config["minutes"],
+        memory_mb=config["memory_mb"],
     script:
         "../scripts/sweep_margin.py"
 
@@ -41,8 +45,12 @@ rule sweep_batches:
         mem_mb=4000,
         runtime=60,
     params:
-        run=lambda wildcards: run_of(wildcards.dataset, FIGURE_SETTINGS["batches"]["method"]),
+        run=lambda wildcards: run_of(
+            wildcards.dataset, FIGURE_SETTINGS["batches"]["method"], n_neighbors=config["n_neighbors"]
+        ),
         repeats=lambda wildcards: FIGURE_SETTINGS["batches"]["repeats"],
+        minutes=config["minutes"],
+        memory_mb=config["memory_mb"],
     script:
         "../scripts/sweep_batches.py"
 

@@ -3,13 +3,6 @@ TABLE_NAMES = ["datasets", "complexity", "with_svd", "without_svd"]
 TABLES = [f"{RESULTS}/tables/{name}.md" for name in TABLE_NAMES]
 
 
-def written(name):
-    """Output files of a table; the CSV goes into the report."""
-    stem = f"{RESULTS}/tables/{name}"
-    caption = f"../report/table_{name}.rst"
-    return [f"{stem}.md", report(f"{stem}.csv", caption=caption, category="Tables"), f"{stem}.tex"]
-
-
 rule table_datasets:
     input:
         results=expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS),

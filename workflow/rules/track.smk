@@ -22,5 +22,6 @@ rule track:
     params:
         experiment=config["experiment"],
         tracking_uri=config["tracking_uri"],
+        n_neighbors=config["n_neighbors"],
     script:
         "../scripts/track.py"

@@ -1,15 +1,4 @@
 # Data, SVD, triplets → model. Timed, so each training has the cores for itself.
-def spectrum_input(wildcards):
-    uses = METHODS[wildcards.method].uses_spectrum
-    return spectrum_of(wildcards.dataset, wildcards.method) if uses else []
-
-
-def method_source(wildcards):
-    place = METHODS[wildcards.method].estimator.__module__.removeprefix("flrml.").replace(".", "/")
-    shared = ["baselines/common"] if place.startswith("baselines/") else ["estimators", "loss", "stiefel"]
-    return source(place, *shared, "rows", "lab/training")
-
-
 rule train:
     input:
         meta=data,

@@ -8,5 +8,5 @@ with logged(snakemake.log[0]) as say:
     results = snakemake.input.get("results", [])
     results = [results] if isinstance(results, str) else list(results)
     draw = getattr(figures, f"draw_{stem.name}")
-    draw(stem, results) if results else draw(stem)
+    draw(stem, results) if "results" in snakemake.input.keys() else draw(stem)  # noqa: SIM118
     say(f"drawn: {stem}.pdf")

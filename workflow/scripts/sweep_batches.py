@@ -1,9 +1,7 @@
 from pathlib import Path
 
-import numpy as np
-
 from flrml.lab.logs import logged
-from flrml.lab.sweeps import sweep_batches
+from flrml.lab.sweeps import summary, sweep_batches
 
 with logged(snakemake.log[0]) as say:
     result = sweep_batches(
@@ -12,6 +10,7 @@ with logged(snakemake.log[0]) as say:
         run=snakemake.params.run,
         batch_triplets=int(snakemake.wildcards.value),
         seeds=range(snakemake.params.repeats),
+        minutes=snakemake.params.minutes,
+        memory_mb=snakemake.params.memory_mb,
     )
-    accuracy = 100 * np.mean([point["accuracy"] for point in result["points"]])
-    say(f"{result['dataset']:>14} N_t = {result['batch_triplets']:<5}            mean accuracy {accuracy:5.1f} %")
+    say(f"{result['dataset']:>14} N_t = {result['batch_triplets']:<5}            {summary(result['points'])}")

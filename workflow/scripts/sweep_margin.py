@@ -1,9 +1,7 @@
 from pathlib import Path
 
-import numpy as np
-
 from flrml.lab.logs import logged
-from flrml.lab.sweeps import sweep_margin
+from flrml.lab.sweeps import summary, sweep_margin
 
 with logged(snakemake.log[0]) as say:
     result = sweep_margin(
@@ -13,6 +11,7 @@ with logged(snakemake.log[0]) as say:
         run=snakemake.params.run,
         ratio=float(snakemake.wildcards.value),
         seeds=range(snakemake.params.repeats),
+        minutes=snakemake.params.minutes,
+        memory_mb=snakemake.params.memory_mb,
     )
-    accuracy = 100 * np.mean([point["accuracy"] for point in result["points"]])
-    say(f"{result['dataset']:>14} margin ratio {result['margin_ratio']:<5g}     mean accuracy {accuracy:5.1f} %")
+    say(f"{result['dataset']:>14} margin ratio {result['margin_ratio']:<5g}     {summary(result['points'])}")

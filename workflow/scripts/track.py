@@ -6,6 +6,7 @@ from flrml.lab.records import log_model, of_run, of_sweep
 from flrml.lab.tracking import Tracker, tracking_uri
 
 with logged(snakemake.log[0]) as say:
+    data = Path(snakemake.input.meta).parent
     dataset, experiment = snakemake.wildcards.dataset, snakemake.params.experiment
     tracker = Tracker(tracking_uri(snakemake.params.tracking_uri), experiment)
     logged_runs, keys = {}, []
@@ -13,7 +14,7 @@ with logged(snakemake.log[0]) as say:
         record = of_run(path, experiment)
         run_id = logged_runs[record.key] = tracker.log(record)
         if record.failure is None:
-            log_model(tracker, run_id, Path(snakemake.input.meta).parent, model)
+            log_model(tracker, run_id, data, model, n_neighbors=snakemake.params.n_neighbors)
         keys.append(record.key)
     for sweep, axis in (("margin", "margin_ratio"), ("batches", "batch_triplets")):
         if points := snakemake.input.get(sweep):

@@ -1,0 +1,105 @@
+"""Mistakes in a configuration: each gives one line that names the key and the choices."""
+
+import copy
+from pathlib import Path
+
+import pytest
+import yaml
+
+from flrml.lab.config import ConfigError, resolve
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
+TINY = yaml.safe_load((ROOT / "workflow" / "configs" / "tiny.yaml").read_text())
+
+
+def changed(place, value):
+    """The tiny configuration with one value changed; the place is a path of keys."""
+    config = copy.deepcopy(TINY)
+    *folders, last = place.split("/")
+    inner = config
+    for name in folders:
+        inner = inner[name]
+    inner[last] = value
+    return config
+
+
+MISTAKES = [
+    ("max_rnk", 5, ["max_rnk: unknown key", "did you mean 'max_rank'?", "n_triplets"]),
+    ("figures/margn", {}, ["figures.margn: unknown key", "did you mean 'margin'?", "growth"]),
+    ("datasets/digits/optoins", {}, ["datasets.digits.optoins: unknown key", "did you mean 'options'?"]),
+    ("max_rank", "many", ["max_rank: must be a whole number, got 'many'"]),
+    ("max_rank", 0, ["max_rank: 0 is less than the minimum of 1"]),
+    ("offline", "yes", ["offline: must be true or false, got 'yes'"]),
+    ("seeds", 3, ["seeds: must be a list, got 3"]),
+    ("datasets", "digits", ["datasets: must be a mapping"]),
+    ("datasets", {}, ["datasets: {} should be non-empty"]),
+    ("datasets/my data", {}, ["datasets: 'my data' may hold only letters, digits"]),
+    (
+        "datasets/digitz",
+        {},
+        ["datasets.digitz: no such data set", "did you mean 'digits'?", "r52", "options.format"],
+    ),
+    ("datasets/mine", {"options": {"format": "xls", "train": "a.xls"}}, ["datasets.mine.options", "one of", "csv"]),
+    (
+        "datasets/digits/options/max_trian",
+        3,
+        ["datasets.digits.options", "unknown option 'max_trian'", "max_train"],
+    ),
+    ("datasets/digits/options/max_train", "x", ["datasets.digits.options", "max_train is 'x'", "a whole number"]),
+    ("methods/flrlm", {}, ["methods.flrlm: unknown method", "did you mean 'flrml'?", "kissme"]),
+    ("methods/flrml", {"margin": 1}, ["methods.flrml:", "no parameter 'margin'", "did you mean 'margin_ratio'?"]),
+    ("methods/flrml", {"margin_ratio": -1}, ["methods.flrml:", "'margin_ratio'", "Got -1"]),
+    ("common/n_componets", 3, ["common.n_componets:", "did you mean 'n_components'?", "max_iter"]),
+    ("common/n_components", "x", ["common:", "'n_components'", "Got 'x'"]),
+    ("figures/margin/datasets", ["r8"], ["figures.margin.datasets: 'r8' is not among", "digits, shapes10-16"]),
+    ("figures/growth/n/dataset", "digit", ["figures.growth.n.dataset: 'digit'", "did you mean 'digits'?"]),
+    ("figures/growth/n", {"dataset": "digits"}, ["figures.growth.n.sizes: missing"]),
+    ("figures/margin/method", "oasis", ["figures.margin.method: must be one of flrml, flrml-reference"]),
+    ("figures/margin/ratios", [1.0, 1.0], ["figures.margin.ratios", "non-unique"]),
+    ("datasets/digits/svd", False, ["figures.convergence.datasets: 'digits' has svd: false", "shapes10-16"]),
+    ("methods", {"cosine": {}}, ["figures.convergence: needs flrml or flrml-reference"]),
+    ("experiment", "a/b", ["experiment: 'a/b' may hold only letters, digits"]),
+]
+
+
+@pytest.mark.parametrize(("place", "value", "words"), MISTAKES, ids=[f"{m[0]}={m[1]}" for m in MISTAKES])
+def test_a_mistake_gives_one_line_with_key_and_choices(place, value, words):
+    with pytest.raises(ConfigError) as caught:
+        resolve(changed(place, value), SCHEMA)
+    message = str(caught.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def test_a_missing_key_is_named():
+    config = {key: value for key, value in TINY.items() if key != "methods"}
+    with pytest.raises(ConfigError, match=r"^methods: missing$"):
+        resolve(config, SCHEMA)
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "workflow/configs/tiny.yaml", "workflow/configs/paper.yaml"])
+def test_shipped_configurations_are_right(name):
+    config = resolve(yaml.safe_load((ROOT / name).read_text()), SCHEMA)
+    assert config["n_neighbors"] == 5
+
+
+def test_defaults_are_filled_in_at_every_depth():
+    config = resolve(changed("datasets/digits", None) | {"methods": {"flrml": None}}, SCHEMA)
+    assert config["seeds"] == [0]
+    assert config["datasets"]["digits"] == {"options": {}, "svd": True}
+    assert config["figures"]["margin"]["method"] == "flrml"
+
+
+def test_offline_keeps_what_needs_no_download():
+    config = resolve(yaml.safe_load((ROOT / "config.yaml").read_text()) | {"offline": True}, SCHEMA)
+    assert set(config["datasets"]) == {"shapes10-16", "shapes10-100", "digits"}
+    assert config["figures"]["margin"]["datasets"] == ["shapes10-16"]
+    assert config["figures"]["growth"]["n"]["dataset"] == "shapes10-16"
+
+
+def test_the_given_configuration_is_left_alone():
+    config = copy.deepcopy(TINY)
+    resolve(config | {"offline": True}, SCHEMA)
+    assert config == TINY

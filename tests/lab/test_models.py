@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from flrml import FLRML, knn_accuracy
+from flrml.baselines.registry import build
+from flrml.lab.models import Metric, MetricClassifier
+
+
+@pytest.fixture(scope="module")
+def fitted(digits):
+    X, y, *_ = digits
+    return FLRML(10, max_rank=30, random_state=0).fit(X[:300], y[:300])
+
+
+def test_a_metric_comes_back_from_its_file(tmp_path, fitted, digits):
+    metric = Metric.of(fitted)
+    metric.save(tmp_path / "model.npz", {"method": "flrml"})
+    back = Metric.load(tmp_path / "model.npz")
+    assert (back.rule, back.W) == ("cosine", None)
+    np.testing.assert_array_equal(back.embed(digits[2]), fitted.transform(digits[2]))
+
+
+def test_a_bilinear_metric_keeps_its_matrix(tmp_path, digits):
+    X, y, *_ = digits
+    fitted = build("oasis", random_state=0).fit(X[:200], y[:200])
+    Metric.of(fitted).save(tmp_path / "model.npz", {})
+    back = Metric.load(tmp_path / "model.npz")
+    assert back.rule == "bilinear"
+    np.testing.assert_array_equal(back.W, fitted.similarity_)
+
+
+def test_without_a_map_rows_stay_as_they_are(tmp_path):
+    Metric(None, "cosine").save(tmp_path / "model.npz", {})
+    back = Metric.load(tmp_path / "model.npz")
+    X = sp.csr_matrix(np.eye(3))
+    assert back.components is None
+    assert back.embed(X) is X
+
+
+def test_the_classifier_embeds_and_predicts_as_the_evaluation_does(fitted, digits):
+    X, y, X_test, y_test = digits
+    X, y = X[:300], y[:300]
+    classifier = MetricClassifier(Metric.of(fitted), n_neighbors=3).fit(X, y)
+    expected = knn_accuracy(fitted.transform(X), y, fitted.transform(X_test), y_test, n_neighbors=3)
+    assert classifier.score(X_test, y_test) == expected
+    assert expected > 0.8
+    np.testing.assert_array_equal(classifier.transform(X_test), fitted.transform(X_test))
+    np.testing.assert_array_equal(classifier.classes_, np.arange(10))
+
+
+def test_the_classifier_follows_scikit_learns_conventions(fitted):
+    copy = clone(MetricClassifier(Metric.of(fitted), n_neighbors=7))
+    assert copy.get_params()["n_neighbors"] == 7
+    assert not hasattr(copy, "y_")

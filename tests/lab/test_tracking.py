@@ -1,0 +1,210 @@
+"""Runs in a real SQLite store and on a real server."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pytest
+
+from flrml import FLRML
+from flrml.datasets import open_split, prepare
+from flrml.lab.models import Metric
+from flrml.lab.records import log_model, of_run, of_sweep
+from flrml.lab.tracking import COLUMNS, VIEW_TAG, RunRecord, Tracker, runs_page, tracking_uri
+from tests.lab.results import files, point, run
+from tests.lab.server import mlflow_server
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    """A store that the tests of this module share: making one takes seconds."""
+    return f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}"
+
+
+@pytest.fixture
+def tracker(database, request, tmp_path):
+    """An experiment of the test's own."""
+    return Tracker(database, request.node.name, tmp_path / "artifacts")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data") / "digits"
+    prepare("digits", folder, options={"max_train": 200, "max_test": 50})
+    return folder
+
+
+def model_in(folder, data):
+    X, y = open_split(data / "train")
+    metric = Metric.of(FLRML(10, max_rank=30, random_state=0).fit(np.array(X), np.array(y)))
+    metric.save(folder / "model.npz", {})
+    return folder / "model.npz", metric
+
+
+def by_name(tracker):
+    return {found.data.tags["mlflow.runName"]: found for found in tracker.runs()}
+
+
+def test_a_run_is_logged_whole(tracker, tmp_path):
+    (path,) = files(tmp_path, [run("digits", "flrml", 0.9, accuracy_cosine=0.9)])
+    run_id = tracker.log(of_run(path, "test"))
+    found = tracker.client.get_run(run_id)
+    assert found.info.status == "FINISHED"
+    assert found.info.end_time - found.info.start_time == 3000
+    assert found.data.params == {"n_components": "20", "seed": "0"}
+    assert found.data.metrics["accuracy"] == 0.9
+    assert found.data.metrics["peak_mb"] == 140
+    assert found.data.tags["mlflow.source.git.commit"] == "abc"
+    assert found.data.tags["version.numpy"] == "2"
+    assert found.data.tags["feeds"] == "tables, figure_front, figure_convergence"
+    history = tracker.client.get_metric_history(run_id, "objective")
+    assert [(metric.step, metric.value) for metric in history] == [(0, 8.0), (1, 4.0), (2, 2.0), (3, 1.0)]
+    (used,) = found.inputs.dataset_inputs
+    assert (used.dataset.name, used.dataset.digest) == ("digits", "0123456789abcdef")
+
+
+def test_a_long_history_is_logged_to_its_end(tracker):
+    run_id = tracker.log(RunRecord("long", "long", series={"objective": list(range(2500))}))
+    assert len(tracker.client.get_metric_history(run_id, "objective")) == 2500
+
+
+def test_logging_again_replaces_the_run_and_its_artifacts(tracker, tmp_path):
+    first = tracker.log(RunRecord("a", "first", metrics={"accuracy": 0.1}))
+    tracker.client.log_text(first, "content", "note.txt")
+    tracker.log(RunRecord("b", "other"))
+    tracker.log(RunRecord("a", "second", metrics={"accuracy": 0.2}))
+    assert {name: found.data.metrics for name, found in by_name(tracker).items()} == {
+        "second": {"accuracy": 0.2},
+        "other": {},
+    }
+    assert not list((tmp_path / "artifacts").rglob("note.txt"))
+
+
+def test_a_run_left_running_by_a_killed_job_is_replaced(tracker):
+    tracker.client.create_run(tracker.experiment_id, tags={"flrml.key": "a"})
+    tracker.log(RunRecord("a", "whole"))
+    assert [found.info.status for found in tracker.runs()] == ["FINISHED"]
+
+
+def test_runs_that_are_no_longer_asked_for_go_away(tracker):
+    for key in ("test/digits/a", "test/digits/b", "test/r8/a"):
+        tracker.log(RunRecord(key, key))
+    tracker.keep_only(["test/digits/a"], prefix="test/digits/")
+    assert set(by_name(tracker)) == {"test/digits/a", "test/r8/a"}
+
+
+def test_a_failure_shows_as_failed_with_its_reason(tracker, tmp_path):
+    (path,) = files(tmp_path, [run("digits", "rmml")])
+    found = tracker.client.get_run(tracker.log(of_run(path, "test")))
+    assert found.info.status == "FAILED"
+    assert found.data.tags["failure"] == "E: no solution"
+    assert found.data.tags["mlflow.note.content"] == "E: no solution"
+
+
+def test_a_sweep_is_a_parent_with_its_points_as_children(tracker, tmp_path):
+    contents = [point("digits", "margin_ratio", r, a) for r, a in ((0.5, [0.7, 0.9]), (1.0, [0.9]), (2.0, [-1]))]
+    for _ in range(2):
+        parent = tracker.log(of_sweep(files(tmp_path, contents), "test", "margin", "margin_ratio"))
+    found = by_name(tracker)
+    assert len(found) == 4
+    assert found["digits sweep of margin_ratio"].data.metrics == {"accuracy": 0.9, "best_margin_ratio": 1.0}
+    children = [each for each in found.values() if each.data.tags.get("mlflow.parentRunId") == parent]
+    assert len(children) == 3
+    assert found["digits margin_ratio = 0.5"].data.metrics["accuracy_std"] == pytest.approx(0.1)
+    assert found["digits margin_ratio = 2.0"].info.status == "FAILED"
+    assert found["digits margin_ratio = 2.0"].data.tags["failure"] == "T: too slow"
+
+
+def test_a_sweep_over_batches_keeps_the_accuracy_by_batch(tracker, tmp_path):
+    contents = [point("digits", "batch_triplets", 20, [0.6, 0.8], batches=3)]
+    tracker.log(of_sweep(files(tmp_path, contents), "test", "batches", "batch_triplets"))
+    child = by_name(tracker)["digits batch_triplets = 20"]
+    history = tracker.client.get_metric_history(child.info.run_id, "accuracy_by_batch")
+    assert [metric.value for metric in history] == pytest.approx([0.35, 0.35, 0.7])
+
+
+def test_a_logged_model_transforms_and_predicts(tracker, tmp_path, data):
+    model, metric = model_in(tmp_path, data)
+    run_id = tracker.log(RunRecord("a", "a"))
+    log_model(tracker, run_id, data, model, n_neighbors=3)
+    mlflow.set_tracking_uri(tracker.uri)
+    back = mlflow.sklearn.load_model(f"runs:/{run_id}/model")
+    X, y = (np.array(part) for part in open_split(data / "test"))
+    np.testing.assert_array_equal(back.transform(X), metric.embed(X))
+    assert back.n_neighbors == 3
+    assert back.score(X, y) > 0.7
+    predict = mlflow.pyfunc.load_model(f"runs:/{run_id}/model").predict
+    np.testing.assert_array_equal(predict(X), back.predict(X))
+
+
+def test_a_model_too_large_is_named_instead(tracker, tmp_path, data, monkeypatch):
+    monkeypatch.setattr("flrml.lab.records.MAX_MODEL_BYTES", 10)
+    model, _ = model_in(tmp_path, data)
+    run_id = tracker.log(RunRecord("a", "a"))
+    log_model(tracker, run_id, data, model, n_neighbors=5)
+    assert str(model) in tracker.client.get_run(run_id).data.tags["model"]
+
+
+def test_a_deleted_experiment_comes_back(tracker, tmp_path, request):
+    tracker.log(RunRecord("a", "a"))
+    tracker.client.delete_experiment(tracker.experiment_id)
+    again = Tracker(tracker.uri, request.node.name, tmp_path / "artifacts")
+    assert again.experiment_id == tracker.experiment_id
+    again.log(RunRecord("a", "a"))
+    assert len(again.runs()) == 1
+
+
+def test_the_experiment_carries_the_view_that_its_address_names(tracker):
+    view = tracker.client.get_experiment(tracker.experiment_id).tags[VIEW_TAG]
+    assert all(f'"{column}"' in view for column in COLUMNS)
+    assert runs_page("http://127.0.0.1:5000/", "7") == (
+        "http://127.0.0.1:5000/#/experiments/7/runs?workflowType=machine_learning&viewStateShareKey=flrml"
+    )
+
+
+def test_the_environment_wins_over_the_configuration(monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert tracking_uri("sqlite:///a.db") == "sqlite:///a.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
+    assert tracking_uri("sqlite:///a.db") == "http://127.0.0.1:1"
+
+
+def test_eight_processes_start_at_once_on_a_missing_database(tmp_path):
+    code = (
+        "import multiprocessing\n"
+        "from flrml.lab.tracking import RunRecord, Tracker\n"
+        "barrier = multiprocessing.get_context('fork').Barrier(8)\n"
+        "def work(number):\n"
+        "    barrier.wait()\n"
+        "    tracker = Tracker('sqlite:///new/mlflow.db', 'test')\n"
+        "    for run in range(3):\n"
+        "        tracker.log(RunRecord(f'{number}/{run}', str(number), metrics={'accuracy': run}))\n"
+        "started = [multiprocessing.get_context('fork').Process(target=work, args=(n,)) for n in range(8)]\n"
+        "for process in started: process.start()\n"
+        "for process in started: process.join()\n"
+        "print([process.exitcode for process in started])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == f"{[0] * 8}\n", done.stderr
+    tracker = Tracker(f"sqlite:///{tmp_path / 'new' / 'mlflow.db'}", "test")
+    assert len(tracker.runs()) == 24
+    assert {found.info.status for found in tracker.runs()} == {"FINISHED"}
+
+
+def test_a_server_named_in_the_environment_takes_runs_and_models(tmp_path, data, monkeypatch):
+    model, metric = model_in(tmp_path, data)
+    with mlflow_server(tmp_path) as address:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+        monkeypatch.chdir(tmp_path)
+        tracker = Tracker(tracking_uri("sqlite:///unused.db"), "test")
+        for _ in range(2):
+            run_id = tracker.log(RunRecord("a", "a", {"n": 1}, {"accuracy": 0.5}, {"objective": [1.0] * 1500}))
+            log_model(tracker, run_id, data, model, n_neighbors=5)
+        assert [found.data.metrics["accuracy"] for found in tracker.runs()] == [0.5]
+        mlflow.set_tracking_uri(address)
+        back = mlflow.sklearn.load_model(f"runs:/{run_id}/model")
+        X, _ = open_split(data / "test")
+        np.testing.assert_array_equal(back.transform(np.array(X)), metric.embed(np.array(X)))
+    assert not Path("unused.db").exists()
