@@ -173,6 +173,36 @@ def complexity_table(paths: Iterable[str]) -> Table:
     return Table(["method", "time", "variable", "constant", "measured here"], rows, note)
 
 
+def reproduction_table(paths: Iterable[str], stands_for: dict[str, str]) -> Table:
+    """FLRML and M-FLRML on the paper's data sets: the paper, the authors' code, and ours by both votes."""
+    head = [
+        "data set",
+        "method",
+        "paper %",
+        "authors' code %",
+        "ours %",
+        "ours, authors' vote %",
+        "iterations",
+        "s",
+    ]
+    rows = []
+    for path in paths:
+        result = read_json(path)
+        method, name = METHODS[result["method"]], stands_for.get(result["dataset"])
+        if name is None or method.paper not in paper.AUTHORS_CODE:
+            continue
+        cells = [result["dataset"], method.label, paper.ACCURACY[method.paper].get(name, "–")]
+        cells.append(paper.AUTHORS_CODE[method.paper].get(name, "–") if "reference" in method.name else "–")
+        if result["outcome"] == "ok":
+            votes = (f"{100 * result[vote]:.1f}" for vote in ("accuracy", "accuracy_reference_vote"))
+            cells += [*votes, result["n_iter"], f"{result['train_seconds']:.3g}"]
+        else:
+            cells += [result["outcome"], "", "", ""]
+        rows.append([Cell(str(cell)) for cell in cells])
+    note = "The authors' code ran under GNU Octave on the same files; its vote weighs farther neighbours more."
+    return Table(head, rows, note)
+
+
 def _mean(found: list[dict], name: str) -> float | None:
     values = [result[name] for result in found if result["outcome"] == "ok" and name in result]
     return float(np.mean(values)) if values else None

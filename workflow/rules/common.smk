@@ -7,7 +7,7 @@ from snakemake.logging import logger
 
 import flrml
 from flrml.baselines.registry import METHODS
-from flrml.datasets import raw_files
+from flrml.datasets import REGISTRY, raw_files
 from flrml.lab.config import ConfigError, resolve
 
 # Snakemake announces every round of its scheduler; the lines of the jobs say more.

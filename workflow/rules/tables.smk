@@ -1,11 +1,13 @@
 # Result files → tables (CSV, Markdown, LaTeX).
 TABLE_NAMES = ["datasets", "complexity", "with_svd", "without_svd"]
+if any(name in REGISTRY and REGISTRY[name].paper for name in DATASETS):
+    TABLE_NAMES.append("reproduction")
 TABLES = [f"{RESULTS}/tables/{name}.md" for name in TABLE_NAMES]
 
 
 rule table_datasets:
     input:
-        results=expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS),
+        metas=expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS),
         code=source("lab/tables"),
     output:
         written("datasets"),
@@ -59,6 +61,22 @@ rule table_without_svd:
         written("without_svd"),
     log:
         f"{RESULTS}/logs/tables/without_svd.log",
+    localrule: True
+    conda:
+        "../../envs/flrml.yaml"
+    script:
+        "../scripts/table.py"
+
+
+rule table_reproduction:
+    input:
+        results=all_results(),
+        metas=expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS),
+        code=source("lab/tables", "lab/paper"),
+    output:
+        written("reproduction"),
+    log:
+        f"{RESULTS}/logs/tables/reproduction.log",
     localrule: True
     conda:
         "../../envs/flrml.yaml"
