@@ -220,7 +220,9 @@ def test_a_wheel_that_no_index_has_is_one_clear_error(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_files_of_the_user_are_told_from_downloads(tmp_path):
+def test_files_of_the_user_are_told_from_downloads(tmp_path, monkeypatch):
+    monkeypatch.delenv("FLRML_RAW_DIR", raising=False)
+    monkeypatch.chdir(tmp_path)
     assert raw_files("tdt2", tmp_path) == []
     (tmp_path / "downloads").mkdir()
     (tmp_path / "downloads" / "TDT2.mat").touch()
