@@ -177,11 +177,20 @@ def raw_files(name: str, raw_dir: Any = None, options: Mapping[str, Any] | None 
     raw = RawFiles(raw_dir)
     dataset = find_dataset(name, options)
     if name not in REGISTRY:
-        named = [(options or {}).get(key) for key in ("train", "test", "labels", "test_labels", "features")]
-        return [str(path) for path in named if path and Path(path).is_file()]
+        given = [(options or {}).get(key) for key in ("train", "test", "labels", "test_labels")]
+        paths = [path if path.exists() else raw.find(str(path)) for path in map(_user_path, filter(None, given))]
+        return [str(file) for path in paths if path for file in ([path] if path.is_file() else _files_in(path))]
     names: list[str] = []
     for value in getattr(dataset.source, "keywords", {}).values():
         for item in value if isinstance(value, list) else [value]:
             names += [item.name] if isinstance(item, RemoteFile) else [item] if isinstance(item, str) else []
     found = [path for path in map(raw.find, names) if path is not None and path.is_file()]
     return [str(path) for path in found if path.parent != raw.download_folder]
+
+
+def _user_path(given: Any) -> Path:
+    return Path(given).expanduser()
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())

@@ -77,13 +77,13 @@ def _check_parameters(config: dict[str, Any]) -> None:
     """Common parameters belong to some method, and every method gets values that it takes."""
     drawn = [config["figures"][figure]["method"] for figure in ("margin", "batches") if figure in config["figures"]]
     drawn += [name for part in config["figures"].get("growth", {}).values() for name in part["methods"]]
-    known = sorted({name for method in [*config["methods"], *drawn] for name in METHODS[method].accepts})
-    known.remove("random_state")
+    used = [METHODS[name].accepts for name in [*config["methods"], *drawn]]
+    known = sorted({name for accepts in used for name in accepts} - {"random_state"})
     for name in config["common"]:
         if name not in known:
             raise ConfigError(
                 f"common.{name}: no method of this configuration has it{_hint(name, known)}; "
-                f"there are: {', '.join(known)}"
+                f"there are: {', '.join(known) or 'none'}"
             )
     for method, own in config["methods"].items():
         common = {name: value for name, value in config["common"].items() if name in METHODS[method].accepts}

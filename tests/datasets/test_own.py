@@ -9,7 +9,7 @@ import scipy.io
 import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
-from flrml.datasets import load_meta, open_split, paper_table, prepare
+from flrml.datasets import load_meta, open_split, paper_table, prepare, raw_files
 from flrml.exceptions import DatasetError
 
 N, D = 24, 5
@@ -256,3 +256,21 @@ def test_a_csv_needs_a_target(tmp_path):
     csv(tmp_path, X, Y)
     with pytest.raises(DatasetError, match="with `target`; the columns are 0, 1"):
         prepare("mine", tmp_path / "out", options={"train": tmp_path / "data.csv", "holdout": 0.5})
+
+
+def test_raw_files_are_found_where_prepare_finds_them(tmp_path, monkeypatch):
+    (tmp_path / "raw" / "deep").mkdir(parents=True)
+    csv(tmp_path / "raw" / "deep", X, Y)
+    assert raw_files("mine", tmp_path / "raw", {"train": "data.csv"}) == [str(tmp_path / "raw/deep/data.csv")]
+    csv(tmp_path, X, Y)
+    monkeypatch.chdir(tmp_path)
+    assert raw_files("mine", tmp_path / "raw", {"train": "data.csv"}) == ["data.csv"]
+    assert raw_files("mine", tmp_path / "raw", {"train": "missing.csv"}) == []
+
+
+def test_raw_files_of_a_folder_are_the_files_in_it(tmp_path):
+    for label in ("a", "b"):
+        (tmp_path / "texts" / label).mkdir(parents=True)
+        (tmp_path / "texts" / label / "1.txt").write_text("some words")
+    found = raw_files("mine", None, {"train": str(tmp_path / "texts"), "format": "folder"})
+    assert found == [str(tmp_path / "texts/a/1.txt"), str(tmp_path / "texts/b/1.txt")]

@@ -92,6 +92,11 @@ def test_defaults_are_filled_in_at_every_depth():
     assert config["figures"]["margin"]["method"] == "flrml"
 
 
+def test_a_single_control_is_a_configuration():
+    config = resolve({"datasets": {"digits": {}}, "methods": {"cosine": {}}}, SCHEMA)
+    assert config["figures"] == {}
+
+
 def test_offline_keeps_what_needs_no_download():
     config = resolve(yaml.safe_load((ROOT / "config.yaml").read_text()) | {"offline": True}, SCHEMA)
     assert set(config["datasets"]) == {"shapes10-16", "shapes10-100", "digits"}

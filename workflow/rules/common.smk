@@ -25,7 +25,7 @@ FIGURE_SETTINGS = config["figures"]
 SOURCE = Path(flrml.__file__).parent
 # Jobs in an environment of their own find flrml in the working copy too.
 if SOURCE.parent == Path(workflow.basedir):
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(SOURCE.parent), os.environ.get("PYTHONPATH")]))
+    os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(SOURCE.parent), os.environ.get("PYTHONPATH")])))
 # Timed jobs take all cores, so that nothing runs beside them.
 ALL_CORES = workflow.cores or 1
 

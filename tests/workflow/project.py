@@ -1,0 +1,136 @@
+"""A copy of the repository's pipeline and a folder to run it in, driven by the real Snakemake."""
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("Snakefile", "config.yaml", "pyproject.toml", "envs", "flrml", "workflow")
+TINY = yaml.safe_load((ROOT / "workflow" / "configs" / "tiny.yaml").read_text())
+# Numbers that differ between two runs of the same thing.
+CHANGING = re.compile(r"seconds|started|peak_mb|made_by")
+
+
+class Project:
+    """Code and results in one folder, so that a test can change both."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.code = folder / "code"
+        self.work = folder / "work"
+        self.results = self.work / "results"
+
+    @classmethod
+    def create(cls, folder: Path) -> "Project":
+        """A new project without results."""
+        project = cls(folder)
+        project.work.mkdir(parents=True)
+        for part in PARTS:
+            source, target = ROOT / part, project.code / part
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target)
+        return project
+
+    def copy(self, folder: Path) -> "Project":
+        """The same at another place; everything that remembers its place is told the new one."""
+        shutil.copytree(self.folder, folder, symlinks=True)
+        copied = Project(folder)
+        old, new = str(self.folder), str(folder)
+        for record in (copied.work / ".snakemake" / "metadata").rglob("*"):
+            if record.is_file():
+                record.write_text(record.read_text().replace(old, new))
+        with sqlite3.connect(copied.work / "mlflow.db") as database:
+            for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
+                database.execute(f"UPDATE {table} SET {column} = replace({column}, ?, ?)", (old, new))
+        database.close()
+        return copied
+
+    def command(self, *arguments: str, config: dict[str, Any] | None = None) -> list[str]:
+        """The Snakemake command for this project, on the tiny configuration or a given one."""
+        path = self.folder / "config.yaml"
+        path.write_text(yaml.safe_dump(config or TINY))
+        command = [sys.executable, "-m", "snakemake", "--snakefile", str(self.code / "Snakefile"), "--cores", "2"]
+        return [*command, "--configfile", str(path), "--directory", str(self.work), *arguments]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Jobs import the copy of the package."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("FLRML_", "MLFLOW_"))}
+        changed = {"PYTHONPATH": str(self.code), "OMP_NUM_THREADS": "1", "MLFLOW_DISABLE_TELEMETRY": "true"}
+        return kept | changed
+
+    def run(self, *arguments: str, config: dict[str, Any] | None = None, ok: bool = True) -> str:
+        """Run Snakemake and return all that it says; a failure is an error unless it is expected."""
+        done = subprocess.run(
+            self.command(*arguments, config=config),
+            cwd=self.code,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode == 0) == ok, done.stdout
+        return done.stdout
+
+    def planned(self, *arguments: str, config: dict[str, Any] | None = None) -> Counter:
+        """How many jobs of each rule Snakemake would run; the rule `all` apart."""
+        said = self.run("--dry-run", *arguments, config=config)
+        return Counter(_rules(said))
+
+    def executed(self, *arguments: str, config: dict[str, Any] | None = None) -> Counter:
+        """Run Snakemake; how many jobs of each rule it ran, the rule `all` apart."""
+        return Counter(_rules(self.run(*arguments, config=config)))
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        """Change a line of the package."""
+        path = self.code / "flrml" / name
+        text = path.read_text()
+        assert old in text
+        time.sleep(0.01)
+        path.write_text(text.replace(old, new))
+
+    def runs(self) -> list[dict[str, Any]]:
+        """Runs in the MLflow database that are not deleted: key, status, tags and metrics."""
+        with sqlite3.connect(self.work / "mlflow.db") as database:
+            alive = "SELECT run_uuid, status FROM runs WHERE lifecycle_stage = 'active'"
+            found = [{"id": run_id, "status": status} for run_id, status in database.execute(alive)]
+            for run in found:
+                for table in ("tags", "latest_metrics"):
+                    rows = database.execute(f"SELECT key, value FROM {table} WHERE run_uuid = ?", (run["id"],))
+                    run[table] = dict(rows.fetchall())
+        database.close()
+        return found
+
+    def numbers(self) -> dict[str, Any]:
+        """Everything that the results say, times and memory apart, by file."""
+        found = sorted(
+            path for place in ("runs", "sweeps", "data") for path in (self.results / place).rglob("*.json")
+        )
+        return {str(path.relative_to(self.results)): _lasting(json.loads(path.read_text())) for path in found}
+
+
+def _rules(said: str) -> list[str]:
+    return [name for name in re.findall(r"^ *(?:local)?rule (\w+):$", said, re.MULTILINE) if name != "all"]
+
+
+def _lasting(content: Any) -> Any:
+    """A JSON value without what differs from run to run."""
+    if isinstance(content, dict):
+        return {key: _lasting(value) for key, value in content.items() if not CHANGING.search(key)}
+    if isinstance(content, list):
+        return [_lasting(value) for value in content]
+    return content

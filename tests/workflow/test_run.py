@@ -1,0 +1,117 @@
+"""The tiny experiment, run by the real Snakemake: what it leaves and how it fails."""
+
+import copy
+import csv
+import json
+import re
+import time
+
+from tests.workflow.project import TINY
+
+FIGURES = ["smoothing", "convergence", "margin", "batches", "front", "growth"]
+TABLES = ["datasets", "complexity", "with_svd", "without_svd"]
+
+
+def test_every_figure_and_table_is_there(finished):
+    for name in FIGURES:
+        assert (finished.results / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+        assert (finished.results / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert len((finished.results / "figures" / f"{name}.csv").read_text().splitlines()) > 1
+    for name in TABLES:
+        table = list(csv.reader((finished.results / "tables" / f"{name}.csv").open()))
+        assert len(table) > 2
+        assert "---" in (finished.results / "tables" / f"{name}.md").read_text()
+        assert r"\bottomrule" in (finished.results / "tables" / f"{name}.tex").read_text()
+
+
+def test_every_model_is_a_finished_run_in_mlflow(finished):
+    runs = {run["tags"]["flrml.key"]: run for run in finished.runs()}
+    expected = {
+        f"flrml-tiny/{dataset}/{method}/0" for dataset in TINY["datasets"] for method in TINY["methods"]
+    } | {"flrml-tiny/digits/margin", "flrml-tiny/digits/batches"}
+    expected |= {f"flrml-tiny/digits/margin/{ratio}" for ratio in TINY["figures"]["margin"]["ratios"]}
+    expected |= {f"flrml-tiny/digits/batches/{size}" for size in TINY["figures"]["batches"]["sizes"]}
+    assert set(runs) == expected
+    assert len(finished.runs()) == len(expected)
+    for key, run in runs.items():
+        assert run["status"] == "FINISHED"
+        assert 0 < run["latest_metrics"]["accuracy"] <= 1
+        if key.endswith("/0"):
+            assert (finished.work / "mlartifacts" / run["id"] / "artifacts" / "model" / "MLmodel").exists()
+
+
+def test_results_say_what_made_them(finished):
+    result = json.loads((finished.results / "runs/digits/flrml/seed0/metrics.json").read_text())
+    assert result["outcome"] == "ok"
+    assert result["parameters"]["n_components"] == 20
+    assert {"git_commit", "numpy", "flrml"} <= set(result["made_by"])
+    assert len(result["history"]) > 2
+
+
+def test_nothing_is_left_half_written(finished):
+    assert list(finished.results.rglob(".*")) == []
+
+
+def test_every_job_has_its_log(finished):
+    logs = {str(path.relative_to(finished.results / "logs")) for path in finished.results.rglob("*.log")}
+    assert {"train/digits-flrml-0.log", "figures/margin.log", "track/digits.log"} <= logs
+    assert "accuracy" in (finished.results / "logs/evaluate/digits-flrml-0.log").read_text()
+
+
+def test_a_failing_method_leaves_all_others_and_a_marked_cell(project):
+    before = project.numbers()
+    head = 'def fit(self, X: Any, y: Any = None) -> "CosineControl":'
+    project.edit("baselines/controls.py", head, f"{head}\n        raise MemoryError")
+    said = project.run("--keep-going", "results/mlflow/digits.json", "table_without_svd")
+    assert re.search(r"digits cosine +ended with M: over the limit", said)
+    rows = list(csv.reader((project.results / "tables/without_svd.csv").open()))
+    cells = {row[0]: row[1] for row in rows}
+    assert cells["cosine on X (control)"] == "M"
+    assert float(cells["M-FLRML (reference)"]) > 50
+    (run,) = (run for run in project.runs() if run["tags"]["flrml.key"] == "flrml-tiny/digits/cosine/0")
+    assert run["status"] == "FAILED"
+    assert run["tags"]["failure"].startswith("M: over the limit of 3000 MB")
+    after = project.numbers()
+    assert {path for path in before if before[path] != after[path]} == {
+        "runs/digits/cosine/seed0/metrics.json",
+        "runs/digits/cosine/seed0/history.json",
+        "runs/shapes10-16/cosine/seed0/metrics.json",
+        "runs/shapes10-16/cosine/seed0/history.json",
+    }
+
+
+def test_each_figure_and_table_is_a_target_by_name(fresh):
+    names = [f"figure_{name}" for name in FIGURES] + [f"table_{name}" for name in TABLES]
+    planned = fresh.planned(*names)
+    assert [planned[name] for name in names] == [1] * len(names)
+    assert fresh.planned("figure_margin") == {
+        "prepare": 1,
+        "decompose": 1,
+        "sweep_margin": 2,
+        "figure_margin": 1,
+    }
+
+
+def test_offline_plans_only_data_sets_that_need_no_download(fresh):
+    config = copy.deepcopy(TINY) | {"offline": True}
+    config["datasets"]["r8"] = {}
+    config["figures"]["convergence"]["datasets"].append("r8")
+    assert fresh.planned(config=config)["prepare"] == len(TINY["datasets"])
+
+
+def test_a_mistake_in_the_configuration_stops_before_any_job_with_one_line(fresh):
+    start = time.monotonic()
+    said = fresh.run(config=TINY | {"max_rnk": 5}, ok=False)
+    (line,) = (line for line in said.splitlines() if "max_rnk" in line)
+    assert line.startswith("config: max_rnk: unknown key (did you mean 'max_rank'?); there are: ")
+    assert "Traceback" not in said
+    assert not fresh.results.exists()
+    assert time.monotonic() - start < 60
+
+
+def test_output_is_a_line_per_job_without_the_noise_of_the_scheduler(project):
+    (project.results / "figures" / "margin.csv").unlink()
+    said = project.run("figure_margin", "--workflow-profile", "workflow/profiles/default")
+    assert "drawn: results/figures/margin.pdf" in said
+    assert "Select jobs" not in said
+    assert "Execute" not in said

@@ -1,0 +1,40 @@
+"""The workflow's files: linted, formatted, and in step with the package."""
+
+import subprocess
+import sys
+import tomllib
+
+import yaml
+
+from tests.workflow.project import ROOT
+
+
+def test_snakemake_finds_nothing_to_improve(fresh):
+    assert "your workflow is in a good condition" in fresh.run("--lint")
+
+
+def test_snakefmt_agrees():
+    command = [sys.executable, "-m", "snakefmt", "--check", "Snakefile", "workflow"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_conda_environment_is_in_step_with_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = project["dependencies"] + project["optional-dependencies"]["pipeline"]
+    *tools, packages = yaml.safe_load((ROOT / "envs" / "flrml.yaml").read_text())["dependencies"]
+    assert tools == [f"python{project['requires-python']}", "pip"]
+    assert packages["pip"] == wanted
+
+
+def test_scripts_are_thin():
+    for script in (ROOT / "workflow" / "scripts").glob("*.py"):
+        assert len(script.read_text().splitlines()) < 40, script.name
+
+
+def test_every_figure_and_table_has_a_caption():
+    rules = "".join((ROOT / "workflow" / "rules" / name).read_text() for name in ("figures.smk", "tables.smk"))
+    for line in rules.splitlines():
+        if line.startswith("rule "):
+            caption = ROOT / "workflow" / "report" / f"{line.removeprefix('rule ').rstrip(':')}.rst"
+            assert caption.read_text().strip(), caption.name
