@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from flrml.lab.tracking import Tracker, tracking_uri
+from flrml.lab.tracking import Tracker, runs_page, tracking_uri
 
 ADDRESS, PORT = "127.0.0.1", "5000"
 
@@ -16,9 +16,10 @@ def main(config: str) -> int:
     settings = yaml.safe_load(Path(config).read_text())
     uri = tracking_uri(settings.get("tracking_uri", "sqlite:///mlflow.db"))
     experiment = Tracker(uri, settings.get("experiment", "flrml")).experiment_id
-    print(f"Runs: http://{ADDRESS}:{PORT}/#/experiments/{experiment}/runs  (stop with Ctrl-C)", flush=True)
     if uri.startswith("http"):
+        print(f"Runs: {runs_page(uri, experiment)}")
         return 0
+    print(f"Runs: {runs_page(f'http://{ADDRESS}:{PORT}', experiment)}  (stop with Ctrl-C)", flush=True)
     command = ["mlflow", "ui", "--backend-store-uri", uri, "--host", ADDRESS, "--port", PORT]
     return subprocess.run(command, check=False).returncode
 
