@@ -1,6 +1,7 @@
 """Fast low-rank metric learning for large-scale and high-dimensional data."""
 
-from flrml.estimators import FLRML, MFLRML
+from flrml.estimators import FLRML
+from flrml.minibatch import MFLRML
 from flrml.neighbors import knn_accuracy
 from flrml.rows import BinaryRows
 from flrml.spectrum import Spectrum, decompose

@@ -12,8 +12,8 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 
-from flrml.estimators import LowRankMetric
 from flrml.exceptions import NoSolutionError, SpectrumError
+from flrml.metric import LowRankMetric
 from flrml.neighbors import nearest
 from flrml.spectrum import Spectrum, decompose
 

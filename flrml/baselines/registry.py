@@ -26,7 +26,8 @@ from flrml.baselines.oasis import OASIS
 from flrml.baselines.rmml import RMML
 from flrml.baselines.scml import SCML
 from flrml.baselines.sgdinc import SGDINC
-from flrml.estimators import FLRML, MFLRML
+from flrml.estimators import FLRML
+from flrml.minibatch import MFLRML
 
 
 @dataclass(frozen=True)

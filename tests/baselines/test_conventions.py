@@ -4,7 +4,8 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from flrml.baselines.registry import METHODS, build
-from flrml.estimators import FLRML, MFLRML
+from flrml.estimators import FLRML
+from flrml.minibatch import MFLRML
 
 SMALL = {"n_components": 2, "max_iter": 3, "n_steps": 3, "random_state": 0}
 # SCML rightly ends without a solution where labels are random.

@@ -79,7 +79,7 @@ def spectrum_input(wildcards):
 
 def method_source(wildcards):
     place = METHODS[wildcards.method].estimator.__module__.removeprefix("flrml.").replace(".", "/")
-    shared = ["baselines/common"] if place.startswith("baselines/") else ["estimators", "loss", "stiefel"]
+    shared = ["baselines/common"] if place.startswith("baselines/") else ["metric", "loss", "stiefel"]
     return source(place, *shared, "rows", "lab/training", "lab/measure")
 
 

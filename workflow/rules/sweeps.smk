@@ -1,5 +1,16 @@
 # Sweeps: a job per point, with all its repeats, because starting Python costs more than a training.
-LEARNING = source("estimators", "loss", "stiefel", "triplets", "rows", "neighbors", "lab/sweeps", "lab/measure")
+LEARNING = source(
+    "estimators",
+    "minibatch",
+    "metric",
+    "loss",
+    "stiefel",
+    "triplets",
+    "rows",
+    "neighbors",
+    "lab/sweeps",
+    "lab/measure",
+)
 
 
 rule sweep_margin:
