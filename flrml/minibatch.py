@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from threadpoolctl import threadpool_limits
 
 from flrml import stiefel
 from flrml.loss import softplus
@@ -157,7 +158,9 @@ class MFLRML(LowRankMetric):
         counts = triplet_counts(T, X.shape[0])
         for batch in range(n_batches):
             rows = self._draw_batch(T, X.shape[0])
-            self._step(self._read(X, rows), contrast_matrix(*(c[rows][:, rows] for c in counts)))
+            # Matrices of a batch are too small for several BLAS threads, which on a busy machine cost dearly.
+            with threadpool_limits(1, user_api="blas"):
+                self._step(self._read(X, rows), contrast_matrix(*(c[rows][:, rows] for c in counts)))
             self._say(f"mini-batch {batch + 1}/{n_batches}: mean hinge {self.history_[-1]:.4g} margins")
             if callback is not None:
                 self._settle()
