@@ -12,7 +12,7 @@ from pathlib import Path
 def logged(path: str | os.PathLike) -> Iterator[Callable[[str], None]]:
     """Send output and errors to a log file; the function handed out says a line there and on the terminal.
 
-    An exception is written to the log in full and to the terminal in one line, and goes on.
+    An exception is written to the log in full and to the terminal in one line, and ends the job.
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     terminal = os.dup(2)
@@ -29,10 +29,10 @@ def logged(path: str | os.PathLike) -> Iterator[Callable[[str], None]]:
 
         try:
             yield say
-        except BaseException as error:
+        except Exception as error:
             traceback.print_exc()
-            os.write(terminal, f"{type(error).__name__}: {error}\n(see {path})\n".encode())
-            raise
+            os.write(terminal, f"{type(error).__name__}: {error} (see {path})\n".encode())
+            raise SystemExit(1) from None
         finally:
             sys.stdout.flush()
             sys.stderr.flush()

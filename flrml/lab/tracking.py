@@ -172,12 +172,12 @@ class Tracker:
                 self._delete(run)
 
     def _delete(self, run: Any) -> None:
-        """Delete a run, and its artifacts where they are files of this machine."""
-        self.client.delete_run(run.info.run_id)
+        """Delete a run, and before it its artifacts where they are files of this machine."""
         place = urlparse(run.info.artifact_uri)
         folder = Path(url2pathname(place.path)).parent
         if place.scheme == "file" and folder.name == run.info.run_id:
             shutil.rmtree(folder, ignore_errors=True)
+        self.client.delete_run(run.info.run_id)
 
 
 def _lock(uri: str) -> FileLock:

@@ -114,6 +114,11 @@ def growth_points():
     ]
 
 
+def minutes_of(trainings):
+    """Time that a job with so many limited trainings may take."""
+    return int(trainings * config["minutes"]) + 10
+
+
 def converging():
     """Runs that the convergence figure shows."""
     chosen = (FIGURE_SETTINGS.get("convergence") or {}).get("datasets", [])

@@ -27,8 +27,8 @@ rule sweep_margin:
     conda:
         "../../envs/flrml.yaml"
     resources:
-        mem_mb=6000,
-        runtime=60,
+        mem_mb=int(config["memory_mb"]),
+        runtime=lambda wildcards: minutes_of(FIGURE_SETTINGS["margin"]["repeats"]),
     params:
         run=lambda wildcards: run_of(
             wildcards.dataset, FIGURE_SETTINGS["margin"]["method"], n_neighbors=config["n_neighbors"]
@@ -53,8 +53,8 @@ rule sweep_batches:
     conda:
         "../../envs/flrml.yaml"
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=int(config["memory_mb"]),
+        runtime=lambda wildcards: minutes_of(FIGURE_SETTINGS["batches"]["repeats"]),
     params:
         run=lambda wildcards: run_of(
             wildcards.dataset, FIGURE_SETTINGS["batches"]["method"], n_neighbors=config["n_neighbors"]
@@ -79,7 +79,7 @@ rule growth:
     threads: ALL_CORES
     resources:
         mem_mb=int(config["memory_mb"]),
-        runtime=60,
+        runtime=lambda wildcards: minutes_of(len(FIGURE_SETTINGS["growth"][wildcards.axis]["sizes"])),
     params:
         run=lambda wildcards: run_of(
             FIGURE_SETTINGS["growth"][wildcards.axis]["dataset"], wildcards.method, max_rank=config["max_rank"]

@@ -15,7 +15,7 @@ rule train:
     threads: ALL_CORES
     resources:
         mem_mb=int(config["memory_mb"]),
-        runtime=int(config["minutes"]) + 10,
+        runtime=minutes_of(1),
     params:
         run=lambda wildcards: run_of(wildcards.dataset, wildcards.method, seed=int(wildcards.seed)),
         minutes=config["minutes"],
