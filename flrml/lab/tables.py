@@ -168,7 +168,8 @@ def complexity_table(paths: Iterable[str]) -> Table:
         rows.append([Cell(c) for c in (name, time, variable, constant, "; ".join(measured.get(ours, [])) or "–")])
     note = (
         "Per iteration: operations, entries of the variable and of the largest constant matrix; measured: wall "
-        "time per iteration and peak memory of the whole process. n_I: samples of a mini-batch X_I."
+        "time per iteration and peak memory of the whole process. n_I: samples of a mini-batch X_I. FLRML and FRML "
+        "are as the paper states them, the others are counted from the algorithms."
     )
     return Table(["method", "time", "variable", "constant", "measured here"], rows, note)
 
