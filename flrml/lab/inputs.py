@@ -22,8 +22,8 @@ def load_rows(path: PathLike) -> tuple[Any, NDArray]:
     """A split of a prepared data set, in memory unless it is large."""
     X, y = open_split(path)
     if isinstance(X, BinaryRows):
-        if X.indices.nbytes < IN_MEMORY_BYTES:
-            X = BinaryRows(np.array(X.indptr), np.array(X.indices), X.shape[1], X.dtype)
+        if X.nnz * 8 < IN_MEMORY_BYTES:
+            X = X[:]  # with its values in memory, products need not make them anew
     elif on_disk(X):
         size = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes
         if size < IN_MEMORY_BYTES:

@@ -1,5 +1,6 @@
 """Open MLflow's UI on the runs of a configuration: ``python -m flrml.lab.ui config.yaml``."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +22,9 @@ def main(config: str) -> int:
         return 0
     print(f"Runs: {runs_page(f'http://{ADDRESS}:{PORT}', experiment)}  (stop with Ctrl-C)", flush=True)
     command = ["mlflow", "ui", "--backend-store-uri", uri, "--host", ADDRESS, "--port", PORT]
-    return subprocess.run(command, check=False).returncode
+    # The server's workers for evaluation jobs have nothing to do here.
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    return subprocess.run(command, check=False, env=environment).returncode
 
 
 if __name__ == "__main__":

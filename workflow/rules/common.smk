@@ -46,6 +46,16 @@ def data(wildcards):
     return f"{RESULTS}/data/{wildcards.dataset}/meta.json"
 
 
+def memory(base, times):
+    """mem_mb of a job: a base, and a multiple of what the prepared data set takes on disk."""
+
+    def mem_mb(wildcards, input):
+        files = Path(input.meta).parent.rglob("*.npy")
+        return int(base + times * sum(path.stat().st_size for path in files) / 2**20)
+
+    return mem_mb
+
+
 def settings(dataset):
     return DATASETS[dataset] or {}
 

@@ -12,7 +12,7 @@ rule decompose:
         "../../envs/flrml.yaml"
     threads: ALL_CORES
     resources:
-        mem_mb=8000,
+        mem_mb=memory(3000, 10),
         runtime=60,
     params:
         max_rank=lambda wildcards: max_rank(wildcards.dataset),

@@ -12,7 +12,7 @@ rule evaluate:
     conda:
         "../../envs/flrml.yaml"
     resources:
-        mem_mb=4000,
+        mem_mb=memory(1000, 4),
         runtime=60,
     params:
         n_neighbors=config["n_neighbors"],

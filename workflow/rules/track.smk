@@ -17,7 +17,7 @@ rule track:
     conda:
         "../../envs/flrml.yaml"
     resources:
-        mem_mb=2000,
+        mem_mb=memory(1000, 4),
         runtime=30,
     params:
         experiment=config["experiment"],

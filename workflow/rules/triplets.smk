@@ -10,7 +10,7 @@ rule triplets:
     conda:
         "../../envs/flrml.yaml"
     resources:
-        mem_mb=1000,
+        mem_mb=memory(500, 1),
         runtime=5,
     params:
         n_triplets=config["n_triplets"],
