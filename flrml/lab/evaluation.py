@@ -3,11 +3,13 @@
 import time
 from pathlib import Path
 
+import numpy as np
+
 from flrml.datasets import load_meta
 from flrml.lab.files import read_json, write_json
 from flrml.lab.inputs import PathLike, load_rows
 from flrml.lab.models import Metric
-from flrml.neighbors import knn_accuracy
+from flrml.neighbors import nearest, vote
 
 
 def evaluate(data: PathLike, model: PathLike, record: PathLike, out: PathLike, *, n_neighbors: int = 5) -> dict:
@@ -18,16 +20,14 @@ def evaluate(data: PathLike, model: PathLike, record: PathLike, out: PathLike, *
         (X, y), (X_test, y_test) = (load_rows(Path(data) / part) for part in ("train", "test"))
         start = time.perf_counter()
         embedded, embedded_test = metric.embed(X), metric.embed(X_test)
-        for rule in dict.fromkeys((metric.rule, "cosine", "euclidean")):
-            accuracy = knn_accuracy(
-                embedded, y, embedded_test, y_test, n_neighbors=n_neighbors, metric=rule, W=metric.W
-            )
-            result[f"accuracy_{rule}"] = accuracy
+        # Unchanged rows have unit length, so that cosine and distance agree on their neighbours.
+        rules = (metric.rule,) if metric.components is None else dict.fromkeys((metric.rule, "cosine", "euclidean"))
+        for rule in rules:
+            neighbours, distances = nearest(embedded, embedded_test, n_neighbors, metric=rule, W=metric.W)
+            result[f"accuracy_{rule}"] = float(np.mean(vote(y[neighbours]) == y_test))
+            if rule == metric.rule == "cosine":
+                result["accuracy_reference_vote"] = float(np.mean(vote(y[neighbours], distances) == y_test))
         result |= {"accuracy": result[f"accuracy_{metric.rule}"], "rule": metric.rule, "n_test": X_test.shape[0]}
-        if metric.rule == "cosine":
-            result["accuracy_reference_vote"] = knn_accuracy(
-                embedded, y, embedded_test, y_test, n_neighbors=n_neighbors, vote="reference"
-            )
         result["evaluate_seconds"] = time.perf_counter() - start
     meta = load_meta(data)
     result["data"] = {"name": meta["name"], "digest": meta["fingerprint"][:32]}
