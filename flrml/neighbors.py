@@ -13,6 +13,7 @@ from flrml.rows import is_sparse
 METRICS = ("cosine", "euclidean", "bilinear")
 VOTES = ("majority", "reference")
 BLOCK_VALUES = 2**24  # similarities held at once
+DENSE_ABOVE = 0.03  # share of non-zeros from which dense products are faster than sparse ones
 
 
 def nearest(
@@ -42,7 +43,7 @@ def nearest(
     if metric not in METRICS:
         raise ValueError(f"metric must be one of {METRICS}, got {metric!r}")
     k = min(n_neighbors, train.shape[0])
-    train_rows = train[:] if is_sparse(train) else np.asarray(train)
+    train_rows: Any = train[:] if is_sparse(train) else np.asarray(train)
     if metric == "cosine":
         train_rows = normalize(train_rows)
     if metric != "bilinear" and not is_sparse(train) and not is_sparse(test):
@@ -52,6 +53,8 @@ def nearest(
             search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(train_rows)
             distances, indices = search.kneighbors(test_rows)
             return indices, distances**2
+    if is_sparse(train) and train_rows.nnz > DENSE_ABOVE * np.prod(train.shape) and np.prod(train.shape) < 2**28:
+        train_rows = train_rows.toarray()
     return _in_blocks(train_rows, test, k, metric, W)
 
 
@@ -68,6 +71,8 @@ def _in_blocks(train_rows: Any, test: Any, k: int, metric: str, W: NDArray | Non
             rows = normalize(rows)
         elif metric == "bilinear" and W is not None:
             rows = rows @ W
+        if sp.issparse(rows) and not sp.issparse(train_rows):
+            rows = rows.toarray()
         similarity = rows @ train_rows.T
         cost = -(similarity.toarray() if sp.issparse(similarity) else np.asarray(similarity))
         if metric == "cosine":

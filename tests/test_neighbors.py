@@ -16,8 +16,10 @@ def embeddings(n, seed, dtype=np.float64):
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("block", [50, 2**24], ids=["many blocks", "one block"])
-def test_neighbours_equal_a_brute_force_search(metric, dtype, block, monkeypatch):
+@pytest.mark.parametrize("dense_above", [0.0, 1.0], ids=["densified", "sparse"])
+def test_neighbours_equal_a_brute_force_search(metric, dtype, block, dense_above, monkeypatch):
     monkeypatch.setattr(neighbors, "BLOCK_VALUES", block)
+    monkeypatch.setattr(neighbors, "DENSE_ABOVE", dense_above)
     train, test = embeddings(80, 0, dtype), embeddings(30, 1, dtype)
     found = [
         nearest(train, test, 5, metric=metric),
