@@ -80,10 +80,9 @@ class CayleyCurve:
     """
 
     def __init__(self, P: NDArray, G: NDArray):
-        d = P.shape[1]
         A = P.T @ G
-        basis, R = scipy.linalg.qr(np.hstack((P, G - P @ A)), mode="economic", check_finite=False)
-        self.P, self.Q, B = P, basis[:, d:], R[d:, d:]
+        self.P = P
+        self.Q, B = _complement(P, G - P @ A)
         self.S = np.block([[A - A.T, -B.T], [B, np.zeros((len(B), len(B)))]])
 
     def coefficients(self, tau: float) -> tuple[NDArray, NDArray]:
@@ -192,6 +191,28 @@ def minimize(
         weight, before = AVERAGING * weight + 1, AVERAGING * weight
         average = (before * average + value) / weight
     return state
+
+
+def _complement(P: NDArray, H: NDArray) -> tuple[NDArray, NDArray]:
+    """Q with orthonormal columns, orthogonal to P, and B with H = Q B, for H orthogonal to P.
+
+    Two rounds of Cholesky are several times faster than QR; QR serves where they are not accurate enough.
+    """
+    r, d = P.shape
+    if r >= 2 * d:
+        try:
+            Q, B = H, np.eye(d)
+            for _ in range(2):
+                R = scipy.linalg.cholesky(Q.T @ Q, check_finite=False)
+                Q = scipy.linalg.solve_triangular(R, Q.T, trans="T", check_finite=False).T
+                Q = Q - P @ (P.T @ Q)
+                B = R @ B
+            if np.abs(Q.T @ Q - np.eye(d)).max() < 1e-13:
+                return Q, B
+        except np.linalg.LinAlgError:
+            pass
+    basis, R = scipy.linalg.qr(np.hstack((P, H)), mode="economic", check_finite=False)
+    return basis[:, d:], R[d:, d:]
 
 
 def _combined(E: NDArray, EQ: NDArray, a: NDArray, b: NDArray) -> NDArray:
