@@ -35,7 +35,7 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml
 run: $(READY) ## run the embedded default experiment: figures, tables and MLflow runs (CONFIG=… for another)
 	snakemake --cores $(CORES) --workflow-profile workflow/profiles/default --configfile $(CONFIG)
 
-comparison: $(READY) ## run all methods on the embedded data sets (about an hour)
+comparison: $(READY) ## run all methods on the embedded data sets (long)
 	$(MAKE) run CONFIG=workflow/configs/comparison.yaml
 
 ui: $(READY) ## browse the runs in MLflow's UI on 127.0.0.1:5000
@@ -53,7 +53,7 @@ lint: $(READY) ## ruff (lint and format), snakefmt and mypy
 test: lint ## lint, then the quick tests
 	OMP_NUM_THREADS=1 pytest -n $(CORES) -m "not slow" tests
 
-test-real: $(READY) ## accuracies on the real data sets in FLRML_RAW_DIR (about half an hour)
+test-real: $(READY) ## accuracies on the real data sets in FLRML_RAW_DIR (44 minutes on two busy cores)
 	pytest -m "real_data" -s tests
 
 test-slow: $(READY) ## kill tests, the browser test and other slow proofs
