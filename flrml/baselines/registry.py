@@ -3,7 +3,7 @@
 A new method is one file and one line here. ``parameters`` holds what the comparison sets: the variant, and every
 hyper-parameter that a method's publication leaves open. Those are chosen once, from coarse grids, by the mean 5-NN
 accuracy on validation splits (a fifth of the training part) of r8 and mnist5k at SVD rank 500 and 100 directions;
-numbers of iterations are round ones after which little happens there. The classes' defaults are the same.
+numbers of iterations are round ones and not searched. The classes' defaults are the same.
 """
 
 import difflib
