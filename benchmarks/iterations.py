@@ -22,22 +22,23 @@ def problem(n, r, d, dtype):
     spectrum = Spectrum(np.ones(r, dtype=dtype), np.ascontiguousarray(V), "left", None, None, "", {})
     loss = MarginLoss(spectrum, contrasts)
     P = stiefel.random_point(r, d, random)
-    loss.start(loss.image(P))
-    return loss, P
+    E = loss.image(P)
+    loss.start(E)
+    return loss, P, E
 
 
-def descend(loss, P):
-    return stiefel.minimize(loss, P, max_iter=ITERATIONS, tol=0)
+def descend(loss, P, E=None):
+    return stiefel.minimize(loss, P, E=E, max_iter=ITERATIONS, tol=0)
 
 
 def compare(n, r, d, dtype, repeats):
-    loss, P = problem(n, r, d, dtype)
+    loss, P, E = problem(n, r, d, dtype)
     judge = LiteralLoss(loss.spectrum.basis, loss.contrasts, loss.margin, loss.active.copy())
     start = loss.active.copy()
 
     def fast():
         loss.active = start.copy()
-        return descend(loss, P)
+        return descend(loss, P, E)
 
     def literal():
         judge.active = start.copy()
@@ -55,8 +56,8 @@ def growth(**sizes):
     base = {"n": 16_000, "r": 1_000, "d": 100}
     for name, values in sizes.items():
         for value in values:
-            loss, P = problem(**(base | {name: value}), dtype=np.float32)
-            times[name].append(min(seconds(lambda loss=loss, P=P: descend(loss, P)) for _ in range(3)))
+            given = problem(**(base | {name: value}), dtype=np.float32)
+            times[name].append(min(seconds(lambda given=given: descend(*given)) for _ in range(3)))
     return ", ".join(f"{name}^{exponent(sizes[name], times[name]):.2f}" for name in sizes)
 
 

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 BLOCK_BYTES = 64 * 2**20
+WORTH_THREADS = 5e7  # multiplications below which one thread is faster than several
 
 
 class BinaryRows:
@@ -125,7 +126,7 @@ def n_threads() -> int:
 
 def product(X: Any, B: NDArray) -> NDArray:
     """X @ B. SciPy multiplies sparse rows in one thread; here blocks of rows go to several."""
-    if not is_sparse(X):
+    if not is_sparse(X) or (sp.issparse(X) and X.nnz * B.shape[1] < WORTH_THREADS):
         return np.asarray(X @ B)
     B = np.ascontiguousarray(B)
     out = np.empty((X.shape[0], B.shape[1]), dtype=np.result_type(X.dtype, B.dtype))

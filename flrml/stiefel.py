@@ -204,8 +204,8 @@ def _complement(P: NDArray, H: NDArray) -> tuple[NDArray, NDArray]:
             Q, B = H, np.eye(d)
             for _ in range(2):
                 R = scipy.linalg.cholesky(Q.T @ Q, check_finite=False)
-                Q = scipy.linalg.solve_triangular(R, Q.T, trans="T", check_finite=False).T
-                Q = Q - P @ (P.T @ Q)
+                Q = Q @ scipy.linalg.solve_triangular(R, np.eye(d), check_finite=False)
+                Q -= P @ (P.T @ Q)
                 B = R @ B
             if np.abs(Q.T @ Q - np.eye(d)).max() < 1e-13:
                 return Q, B
