@@ -101,17 +101,17 @@ def measure_growth(
     minutes: float,
     memory_mb: float,
 ) -> dict:
-    """Time and peak memory of training on the first rows or columns of a data set, for growing sizes."""
+    """Time and peak memory of training on some rows or columns of a data set, for growing sizes."""
     points: list[dict] = []
     for size in sizes:
 
         def work(size: int = size) -> dict:
             X, y = load_rows(Path(data) / "train")
+            chosen = np.sort(np.random.RandomState(0).permutation(X.shape[0 if axis == "n" else 1])[:size])
             if axis == "n":
-                chosen = np.sort(np.random.RandomState(0).permutation(X.shape[0])[:size])
                 X, y = X[chosen], y[chosen]
             else:
-                X = X[:][:, :size]
+                X = X[:][:, chosen]
             estimator = build(run["method"], **accepted(run["method"], run["parameters"] | {"random_state": 0}))
             arguments = {"spectrum": decompose(X, run["max_rank"])} if METHODS[run["method"]].uses_spectrum else {}
             start = time.perf_counter()
