@@ -171,6 +171,15 @@ def gram(X: Any) -> NDArray[np.float64]:
     """X @ X.T in float64, from pairs of row blocks."""
     n = X.shape[0]
     G = np.empty((n, n))
+    if sp.issparse(X) and not on_disk(X):
+        X = X.astype(np.float64)
+        columns = X.T.tocsr()
+
+        def fill(block: slice) -> None:
+            G[block] = (X[block] @ columns).toarray()
+
+        _in_threads(fill, _slices(n, max(1, min(-(-n // n_threads()), BLOCK_BYTES // (16 * n)))))
+        return G
     blocks = list(row_blocks(X))
     for a, left in enumerate(blocks):
         rows = X[left].astype(np.float64)

@@ -149,8 +149,8 @@ def draw_front(stem: str | Path, paths: Iterable[str]) -> None:
     used = [name for name in METHODS if any(result["method"] == name for result in results)]
     styles = dict(zip(used, zip(cycle(COLOURS), cycle(MARKERS + "<>hd"), strict=False), strict=False))
     rows, handles = [], {}
-    with panels(stem, len(datasets) + 1, size=(2.7, 2.4)) as axes:
-        for panel, dataset in zip(axes, datasets, strict=False):
+    with panels(stem, len(datasets), size=(2.7, 2.4)) as axes:
+        for panel, dataset in zip(axes, datasets, strict=True):
             points = []
             for name in used:
                 found = [r for r in results if r["method"] == name and r["dataset"] == dataset]
@@ -173,8 +173,10 @@ def draw_front(stem: str | Path, paths: Iterable[str]) -> None:
             front = [p for p in sorted(points) if not any(q[0] <= p[0] and q[1] >= p[1] and q != p for q in points)]
             panel.step(*zip(*front, strict=True), where="post", color="grey", linewidth=0.8, zorder=0)
             panel.set(title=dataset, xlabel="training time (s)", ylabel="5-NN accuracy (%)", xscale="log")
-        axes[-1].axis("off")
-        axes[-1].legend(handles.values(), handles.keys(), loc="center", ncols=2 if len(handles) > 10 else 1)
+        if handles:
+            figure: Any = axes[0].figure
+            columns = min(len(handles), max(2, 5 * min(len(axes), 3) // 3))
+            figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
     write_numbers(stem, ["dataset", "method", "training seconds", "accuracy"], rows)
 
 
@@ -229,7 +231,8 @@ def _legend_above(axes: list[Axes]) -> None:
         handles |= {label: line for label, line in zip(labels, lines, strict=True) if label not in handles}
     if handles:
         figure: Any = axes[0].figure
-        columns = min(len(handles), 2 * len(axes))
+        lines_needed = -(-len(handles) // (2 * len(axes)))
+        columns = -(-len(handles) // lines_needed)
         figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns)
 
 

@@ -142,12 +142,12 @@ def comparison_table(
             printed = paper.ACCURACY.get(method.paper or "", {}).get(stands_for.get(dataset, ""))
             row.append(Cell(_accuracy(found, printed), accuracy is not None and accuracy >= best[dataset] - 1e-9))
             quickest = not method.control and seconds is not None and seconds <= fastest[dataset]
-            row.append(Cell("" if seconds is None else f"{seconds:.3g}", quickest))
+            row.append(Cell("" if seconds is None else _figure(seconds), quickest))
         rows.append(row)
     if table == 3:
         seconds_row = [Cell("t_svd")]
         for dataset in datasets:
-            seconds_row += [Cell(""), Cell(f"{svd_seconds[dataset]:.3g}" if dataset in svd_seconds else "")]
+            seconds_row += [Cell(""), Cell(_figure(svd_seconds[dataset]) if dataset in svd_seconds else "")]
         rows.append(seconds_row)
     return Table(head, rows, NOTE)
 
@@ -160,7 +160,7 @@ def complexity_table(paths: Iterable[str]) -> Table:
         method = METHODS[result["method"]]
         if result["outcome"] == "ok" and method.paper and result["n_iter"] and "variant" not in method.parameters:
             per_iteration = result["train_seconds"] / result["n_iter"]
-            text = f"{result['dataset']} {1000 * per_iteration:.3g} ms, {result['peak_mb']:,.0f} MB"
+            text = f"{result['dataset']} {_figure(1000 * per_iteration)} ms, {result['peak_mb']:,.0f} MB"
             measured.setdefault(method.paper, []).append(text)
     rows = []
     for name, (time, variable, constant) in paper.COMPLEXITY.items():
@@ -196,7 +196,7 @@ def reproduction_table(paths: Iterable[str], stands_for: dict[str, str]) -> Tabl
         cells.append(paper.AUTHORS_CODE[method.paper].get(name, "–") if "reference" in method.name else "–")
         if result["outcome"] == "ok":
             votes = (f"{100 * result[vote]:.1f}" for vote in ("accuracy", "accuracy_reference_vote"))
-            cells += [*votes, result["n_iter"], f"{result['train_seconds']:.3g}"]
+            cells += [*votes, result["n_iter"], _figure(result["train_seconds"])]
         else:
             cells += [result["outcome"], "", "", ""]
         rows.append([Cell(str(cell)) for cell in cells])
@@ -207,6 +207,11 @@ def reproduction_table(paths: Iterable[str], stands_for: dict[str, str]) -> Tabl
 def _mean(found: list[dict], name: str) -> float | None:
     values = [result[name] for result in found if result["outcome"] == "ok" and name in result]
     return float(np.mean(values)) if values else None
+
+
+def _figure(value: float) -> str:
+    """Three digits, in plain notation."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _accuracy(found: list[dict], printed: float | str | None) -> str:

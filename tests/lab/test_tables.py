@@ -90,7 +90,7 @@ def test_a_table_of_failures_alone_is_still_a_table(tmp_path):
 
 def test_complexity_puts_the_measured_beside_the_stated(results):
     measured = {row[0].text: row[-1].text for row in complexity_table(results).rows}
-    assert measured["FLRML, implicit (ours)"].startswith("tdt2 500 ms, 140 MB; tdt2 1e+03 ms, 140 MB")
+    assert measured["FLRML, implicit (ours)"].startswith("tdt2 500 ms, 140 MB; tdt2 1,000 ms, 140 MB")
     assert measured["FLRML"] == "–"
 
 
