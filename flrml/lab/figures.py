@@ -176,6 +176,7 @@ def draw_front(stem: str | Path, paths: Iterable[str]) -> None:
         if handles:
             figure: Any = axes[0].figure
             columns = min(len(handles), max(2, 5 * min(len(axes), 3) // 3))
+            figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(handles) // columns))
             figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns)
     write_numbers(stem, ["dataset", "method", "training seconds", "accuracy"], rows)
 
