@@ -9,11 +9,12 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from flrml import stiefel
+from flrml import ridge, stiefel
 from flrml.exceptions import SpectrumError
 from flrml.loss import MarginLoss
 from flrml.metric import LowRankMetric
 from flrml.spectrum import Spectrum, decompose
+from flrml.supervision import Supervision
 from flrml.triplets import contrast_matrix, triplet_counts
 
 
@@ -32,13 +33,25 @@ class FLRML(LowRankMetric):
     n_components : int, default 100
         Number of directions d. Where the data have a lower rank, that many are learned, with a warning.
     margin_ratio : float, default 1.0
-        Margin of the hinge as a multiple of the mean squared length of the embeddings.
+        Margin of the hinge as a multiple of the mean squared length of the embeddings; of the ridge variant, of
+        a cosine of 0.1.
     n_triplets : int, default 5
-        Random triplets per sample, where labels are given.
-    variant : {"paper", "reference"}, default "paper"
+        Random triplets per sample, where labels are given. The ridge variant takes them all, in expectation.
+    variant : {"paper", "reference", "ridge"}, default "paper"
         ``"paper"`` descends on one consistent objective. ``"reference"`` follows the code that the authors of
         the method published, whose line search stops after a few iterations and which takes each sample's mean
-        off before the SVD; the accuracies in their paper are this variant's.
+        off before the SVD; the accuracies in their paper are this variant's. ``"ridge"`` whitens no more than the
+        data bear, takes triplets in expectation, solves in closed form, and refines by rounds; see
+        :mod:`flrml.ridge`.
+    ridge : float or "auto", default "auto"
+        Of the ridge variant: γ = ridge × mean σ² is added to the squared singular values before whitening. Close
+        to 0, the data are whitened; a large one keeps their own geometry.
+    local : float or "auto", default "auto"
+        Of the ridge variant: share β of positives that are the sample itself, the nearest of all. 0 knows only
+        classes and has no more directions than those, 1 knows no labels.
+    rounds : int or "auto", default "auto"
+        Of the ridge variant: how often neighbours are sought in the learned metric, and the solution found anew
+        with the triplets inside the margin. What is ``"auto"`` is chosen by 5-NN on a fifth of the rows.
     init : {"top", "random"}, default "top"
         Start in the d leading singular directions, randomly rotated, or in random ones.
     max_rank : int, default 3000
@@ -57,11 +70,17 @@ class FLRML(LowRankMetric):
     components_ : ndarray of shape (d, D)
         The map L.
     weights_ : ndarray of shape (d,)
-        Weight s of each direction.
+        Weight s of each direction; of the ridge variant 0 where a direction is of no use.
     n_iter_ : int
-        Iterations done.
+        Iterations done; of the ridge variant, 1 for the closed form and 1 for each round.
     history_ : ndarray of shape (n_iter_ + 1,)
-        Objective at the start and after every iteration.
+        Objective at the start and after every iteration. Of the ridge variant, of shape (n_iter_ - 1,): the
+        mean hinge before every round, as a multiple of the margin.
+    choice_ : Choice
+        Of the ridge variant: the ridge, the share and the number of rounds used, and their score on the rows that
+        were held out.
+    search_ : list of Choice
+        Of the ridge variant: everything that was tried on them, best first.
     spectrum_ : Spectrum
         The SVD, without reference to X; pass it to another fit on the same data to save time.
     n_features_in_ : int
@@ -88,7 +107,10 @@ class FLRML(LowRankMetric):
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "margin_ratio": [Interval(Real, 0, None, closed="neither")],
         "n_triplets": [Interval(Integral, 1, None, closed="left")],
-        "variant": [StrOptions({"paper", "reference"})],
+        "variant": [StrOptions({"paper", "reference", "ridge"})],
+        "ridge": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "local": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
+        "rounds": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "init": [StrOptions({"top", "random"})],
         "max_rank": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
@@ -104,6 +126,9 @@ class FLRML(LowRankMetric):
         margin_ratio: float = 1.0,
         n_triplets: int = 5,
         variant: str = "paper",
+        ridge: float | str = "auto",
+        local: float | str = "auto",
+        rounds: int | str = "auto",
         init: str = "top",
         max_rank: int = 3000,
         max_iter: int = 20,
@@ -115,6 +140,9 @@ class FLRML(LowRankMetric):
         self.margin_ratio = margin_ratio
         self.n_triplets = n_triplets
         self.variant = variant
+        self.ridge = ridge
+        self.local = local
+        self.rounds = rounds
         self.init = init
         self.max_rank = max_rank
         self.max_iter = max_iter
@@ -123,7 +151,15 @@ class FLRML(LowRankMetric):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, *, triplets: Any = None, spectrum: Spectrum | None = None) -> "FLRML":
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        triplets: Any = None,
+        spectrum: Spectrum | None = None,
+        groups: Any = None,
+    ) -> "FLRML":
         """Learn the map.
 
         Parameters
@@ -136,9 +172,14 @@ class FLRML(LowRankMetric):
             Row numbers (i, j, k).
         spectrum : Spectrum, optional
             The decomposition of X, from :func:`flrml.decompose` or an earlier fit.
+        groups : array-like of shape (n,), optional
+            Rows of one group show the same thing, as the poses of one model do. The ridge variant then takes its
+            positives from other groups and holds out whole groups; the other variants do not use them.
         """
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         random = check_random_state(self.random_state)
+        if self.variant == "ridge":
+            return self._fit_ridge(X, self._supervision(X, y, triplets, groups), spectrum, random)
         T = self._triplets(X, y, triplets, random)
         spectrum = self._spectrum(X, spectrum, random)
         d = self._directions(spectrum.rank, f"the rank {spectrum.rank} of the data")
@@ -154,6 +195,20 @@ class FLRML(LowRankMetric):
         self.components_ = spectrum.lift((found.P * np.sqrt(loss.s)).astype(X.dtype)).T
         self.n_iter_ = len(found.steps)
         self.history_ = np.array(found.values)
+        self.spectrum_ = spectrum.unbind()
+        return self
+
+    def _fit_ridge(
+        self, X: Any, known: Supervision, spectrum: Spectrum | None, random: np.random.RandomState
+    ) -> "FLRML":
+        spectrum = self._spectrum(X, spectrum, random)
+        d = self._directions(spectrum.rank, f"the rank {spectrum.rank} of the data")
+        learned = ridge.learn(spectrum, known, d, self, random, report=lambda tried: self._say(str(tried)))
+        self.weights_ = learned.s
+        self.components_ = learned.L_transposed.T
+        self.choice_, self.search_ = learned.choice, learned.tried
+        self.n_iter_ = 1 + learned.choice.rounds
+        self.history_ = np.array(learned.hinges)
         self.spectrum_ = spectrum.unbind()
         return self
 

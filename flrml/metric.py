@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from flrml.exceptions import FlrmlWarning
 from flrml.rows import BinaryRows, on_disk, product
+from flrml.supervision import Labels, Supervision, Triplets
 from flrml.triplets import check_triplets, draw_triplets
 
 
@@ -102,6 +103,25 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _triplets(self, X: Any, y: Any, triplets: Any, random: np.random.RandomState) -> NDArray:
         if triplets is not None:
             return check_triplets(triplets, X.shape[0])
+        return draw_triplets(self._checked_labels(X, y), self.n_triplets, random)
+
+    def _supervision(self, X: Any, y: Any, triplets: Any, groups: Any) -> Supervision:
+        """What the ridge variant learns from: the triplets where they are given, else labels."""
+        if groups is not None:
+            groups = column_or_1d(groups)
+            check_consistent_length(X, groups)
+            groups = np.unique(groups, return_inverse=True)[1]
+        if triplets is not None:
+            return Triplets(check_triplets(triplets, X.shape[0]), X.shape[0], groups)
+        labels = Labels(np.unique(self._checked_labels(X, y), return_inverse=True)[1], groups)
+        if labels.label.max() == 0:
+            raise ValueError("y has 1 class: at least two classes are needed, so that every sample has a negative")
+        if len(labels.anchors) == 0:
+            where = "in its class" if groups is None else "of its class outside its group"
+            raise ValueError(f"no sample has another one {where}, so none has a positive")
+        return labels
+
+    def _checked_labels(self, X: Any, y: Any) -> NDArray:
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None. "
@@ -110,7 +130,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
-        return draw_triplets(y, self.n_triplets, random)
+        return y
 
     def _directions(self, most: int, because: str) -> int:
         """Number of directions d, cut with a warning where the data hold fewer."""

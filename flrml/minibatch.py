@@ -1,5 +1,6 @@
 """M-FLRML: the same model from mini-batches, as a scikit-learn estimator."""
 
+import functools
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
@@ -13,11 +14,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from threadpoolctl import threadpool_limits
 
-from flrml import stiefel
+from flrml import ridge, stiefel
 from flrml.loss import softplus
 from flrml.metric import LowRankMetric
 from flrml.rows import add_product_transposed, gram, product, row_means
-from flrml.spectrum import RELATIVE_CUT, column_signs
+from flrml.spectrum import RELATIVE_CUT, column_signs, decompose
+from flrml.supervision import Supervision
 from flrml.triplets import contrast_matrix, triplet_counts
 
 PADDING = 10  # a mini-batch has at least so many samples more than directions
@@ -37,12 +39,17 @@ class MFLRML(LowRankMetric):
     n_components : int, default 100
         Number of directions d. Where X has fewer rows or columns, that many are learned, with a warning.
     margin_ratio : float, default 1.0
-        Margin of the hinge as a multiple of the mean squared length of the batch's embeddings.
+        Margin of the hinge as a multiple of the mean squared length of the batch's embeddings; of the ridge
+        variant, of a cosine of 0.1.
     n_triplets : int, default 5
         Random triplets per sample, where labels are given.
-    variant : {"paper", "reference"}, default "paper"
+    variant : {"paper", "reference", "ridge"}, default "paper"
         ``"reference"`` follows the code that the authors of the method published: every sample counts as inside
-        the margin, and each sample's mean is taken off before a batch is decomposed.
+        the margin, and each sample's mean is taken off before a batch is decomposed. ``"ridge"`` solves a first
+        batch of up to 2,000 rows as :class:`FLRML` does with this variant; every further batch moves the map by
+        a step along the triplets inside the margin.
+    ridge, local, rounds : number or "auto", default "auto"
+        Of the ridge variant, as for :class:`FLRML`; ``"auto"`` is chosen within the first batch.
     batch_triplets : int, default 80
         Triplets per mini-batch. Their samples form the batch, filled up with random others to d + 10.
     n_batches : int, default 20
@@ -61,7 +68,10 @@ class MFLRML(LowRankMetric):
     n_iter_ : int
         Mini-batches seen.
     history_ : ndarray of shape (n_iter_,)
-        Mean hinge of each mini-batch, before its step, as a multiple of the margin.
+        Mean hinge of each mini-batch, before its step, as a multiple of the margin; of the ridge variant's first
+        batch, after it.
+    choice_ : Choice
+        Of the ridge variant: the ridge, the share and the number of rounds used in the first batch.
     n_features_in_ : int
         Number of features D.
 
@@ -83,7 +93,10 @@ class MFLRML(LowRankMetric):
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "margin_ratio": [Interval(Real, 0, None, closed="neither")],
         "n_triplets": [Interval(Integral, 1, None, closed="left")],
-        "variant": [StrOptions({"paper", "reference"})],
+        "variant": [StrOptions({"paper", "reference", "ridge"})],
+        "ridge": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "local": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
+        "rounds": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "batch_triplets": [Interval(Integral, 1, None, closed="left")],
         "n_batches": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
@@ -97,6 +110,9 @@ class MFLRML(LowRankMetric):
         margin_ratio: float = 1.0,
         n_triplets: int = 5,
         variant: str = "paper",
+        ridge: float | str = "auto",
+        local: float | str = "auto",
+        rounds: int | str = "auto",
         batch_triplets: int = 80,
         n_batches: int = 20,
         random_state: Any = None,
@@ -106,6 +122,9 @@ class MFLRML(LowRankMetric):
         self.margin_ratio = margin_ratio
         self.n_triplets = n_triplets
         self.variant = variant
+        self.ridge = ridge
+        self.local = local
+        self.rounds = rounds
         self.batch_triplets = batch_triplets
         self.n_batches = n_batches
         self.random_state = random_state
@@ -118,6 +137,7 @@ class MFLRML(LowRankMetric):
         y: Any = None,
         *,
         triplets: Any = None,
+        groups: Any = None,
         callback: Callable[["MFLRML"], None] | None = None,
     ) -> "MFLRML":
         """Learn the map from ``n_batches`` mini-batches.
@@ -130,23 +150,25 @@ class MFLRML(LowRankMetric):
             Labels, from which triplets are drawn. Not needed with ``triplets``.
         triplets : array-like of shape (m, 3), optional
             Row numbers (i, j, k).
+        groups : array-like of shape (n,), optional
+            Rows of one group show the same thing; see :meth:`FLRML.fit`.
         callback : callable, optional
             Called with this estimator after every mini-batch; ``components_`` and ``transform`` are ready then.
         """
-        return self._learn(X, y, triplets, self.n_batches, callback, reset=True)
+        return self._learn(X, y, triplets, groups, self.n_batches, callback, reset=True)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any = None, *, triplets: Any = None) -> "MFLRML":
+    def partial_fit(self, X: Any, y: Any = None, *, triplets: Any = None, groups: Any = None) -> "MFLRML":
         """Learn from one more mini-batch, drawn from the given rows.
 
         Parameters
         ----------
-        X, y, triplets
+        X, y, triplets, groups
             As for :meth:`fit`. The rows may differ from those of earlier calls; the number of features may not.
         """
-        return self._learn(X, y, triplets, 1, None, reset=not hasattr(self, "n_iter_"))
+        return self._learn(X, y, triplets, groups, 1, None, reset=not hasattr(self, "n_iter_"))
 
-    def _learn(self, X, y, triplets, n_batches, callback, *, reset) -> "MFLRML":
+    def _learn(self, X, y, triplets, groups, n_batches, callback, *, reset) -> "MFLRML":
         X = self._check_rows(X, reset=reset, lazy=True, ensure_min_samples=3)
         if reset:
             self._random = check_random_state(self.random_state)
@@ -155,18 +177,58 @@ class MFLRML(LowRankMetric):
             self._map, self._scale = np.zeros((X.shape[1], d), dtype=X.dtype), 1.0
             self.n_iter_, self.history_ = 0, np.empty(0)
         T = self._triplets(X, y, triplets, self._random)
-        counts = triplet_counts(T, X.shape[0])
+        if self.variant == "ridge":
+            known = self._supervision(X, y, triplets, groups)
+            learn = functools.partial(self._ridge_batch, X, T, known)
+        else:
+            learn = functools.partial(self._batch, X, T, triplet_counts(T, X.shape[0]))
         for batch in range(n_batches):
-            rows = self._draw_batch(T, X.shape[0])
-            # Matrices of a batch are too small for several BLAS threads, which on a busy machine cost dearly.
-            with threadpool_limits(1, user_api="blas"):
-                self._step(self._read(X, rows), contrast_matrix(*(c[rows][:, rows] for c in counts)))
+            learn()
             self._say(f"mini-batch {batch + 1}/{n_batches}: mean hinge {self.history_[-1]:.4g} margins")
             if callback is not None:
                 self._settle()
                 callback(self)
         self._settle()
         return self
+
+    def _batch(self, X: Any, T: NDArray, counts: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
+        rows = self._draw_batch(T, X.shape[0])
+        # Matrices of a batch are too small for several BLAS threads, which on a busy machine cost dearly.
+        with threadpool_limits(1, user_api="blas"):
+            self._step(self._read(X, rows), contrast_matrix(*(c[rows][:, rows] for c in counts)))
+
+    def _ridge_batch(self, X: Any, T: NDArray, known: Supervision) -> None:
+        if self.n_iter_ == 0:
+            rows = ridge.start_rows(T, X.shape[0], self._random)
+            self._ridge_start(self._read(X, rows), known.subset(rows))
+        else:
+            rows = self._draw_batch(T, X.shape[0])
+            with threadpool_limits(1, user_api="blas"):
+                self._ridge_step(self._read(X, rows), known.subset(rows))
+
+    def _ridge_start(self, X: Any, known: Supervision) -> None:
+        """Solve a first, larger batch in closed form and by rounds."""
+        spectrum = decompose(X, random_state=self._random)
+        learned = ridge.learn(spectrum, known, min(self._map.shape[1], spectrum.rank), self, self._random)
+        self._map[:, : learned.L_transposed.shape[1]] = learned.L_transposed
+        self.weights_, self.choice_ = learned.s, learned.choice
+        margin = ridge.MARGIN * self.margin_ratio
+        unit = ridge.unit_rows(product(X, self._map))
+        self._count(known.active_pairs(unit, margin, len(unit), self._random)[-1])
+
+    def _ridge_step(self, X: Any, known: Supervision) -> None:
+        """Move the map along the triplets of a batch that are inside the margin."""
+        Y = product(X, self._map).astype(np.float64)
+        step = ridge.batch_step(
+            gram(X), known, Y, self.choice_.ridge, ridge.MARGIN * self.margin_ratio, self._random
+        )
+        add_product_transposed(self._map, X, (step.C / np.sqrt(self.n_iter_)).astype(self._map.dtype))
+        self.weights_ = np.einsum("ij,ij->j", self._map, self._map)
+        self._count(step.hinge)
+
+    def _count(self, hinge: float) -> None:
+        self.n_iter_ += 1
+        self.history_ = np.append(self.history_, hinge)
 
     def _settle(self) -> None:
         """Bring the scale into the map."""
@@ -216,13 +278,11 @@ class MFLRML(LowRankMetric):
         P_next = stiefel.polar(_over_coordinates(target.T).T if reference else target)
         s_next = softplus(active @ Z)
 
-        self.n_iter_ += 1
-        rho = 1 / np.sqrt(self.n_iter_)
+        rho = 1 / np.sqrt(self.n_iter_ + 1)
         C = V @ ((P_next * np.sqrt(s_next)) / sigma[:, None] ** 2) @ Q.T
         self._average(X, C, means, rho)
         self.weights_ = s_next.astype(self._map.dtype)
-        hinge = np.mean(np.maximum(z + margin, 0)) / margin if margin > 0 else 0.0
-        self.history_ = np.append(self.history_, hinge)
+        self._count(np.mean(np.maximum(z + margin, 0)) / margin if margin > 0 else 0.0)
 
     def _average(self, X: Any, C: NDArray, means: NDArray | None, rho: float) -> None:
         """Lᵀ ← (1 − ρ) Lᵀ + ρ Xᵀ C, touching only the features that occur in X."""

@@ -1,8 +1,11 @@
-"""Linear discriminant analysis, by scikit-learn, on the reduced data."""
+"""Linear discriminant analysis on the reduced data: by scikit-learn, and with a shrinkage that is validated."""
 
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.utils import check_random_state
@@ -10,6 +13,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from flrml.baselines.common import ReducedBaseline
 from flrml.spectrum import Spectrum
+from flrml.supervision import Labels
+
+SHRINKAGES = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
 
 
 class LDA(ReducedBaseline):
@@ -67,3 +73,82 @@ class LDA(ReducedBaseline):
         Lz = solver.scalings_[:, :d].T
         self._found(reduced.lift(Lz.astype(reduced.Z.dtype)))
         return self
+
+
+class TunedLDA(ReducedBaseline):
+    """Linear discriminant analysis whose shrinkage is chosen by cosine 5-NN on a fifth of the training rows.
+
+    The rows are those on which FLRML's ridge variant makes its choices; groups stay together.
+
+    Parameters
+    ----------
+    n_components : int, default 100
+        Largest number of directions; there is at most one fewer than there are classes.
+    max_rank : int, default 3000
+        Largest number of singular directions.
+    random_state : int, RandomState or None
+        Seed of the rows that are held out, and of the randomized SVD.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (d, D)
+        The map.
+    shrinkage_ : float
+        The shrinkage chosen.
+    n_iter_ : int
+        1; the solution is closed-form.
+    history_ : ndarray of shape (0,)
+        Empty.
+    """
+
+    neighbor_metric: ClassVar[str] = "cosine"
+    _parameter_constraints: dict = {
+        name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "max_rank", "random_state")
+    }
+
+    def __init__(self, n_components: int = 100, *, max_rank: int = 3000, random_state: Any = None):
+        self.n_components = n_components
+        self.max_rank = max_rank
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None, groups: Any = None) -> "TunedLDA":
+        """Learn the directions from labels; see :meth:`flrml.FLRML.fit` for the arguments."""
+        X = self._check_rows(X, reset=True, ensure_min_samples=3)
+        label, random = self._labels(X, y), check_random_state(self.random_state)
+        reduced = self._reduce(X, spectrum, random)
+        known, Z = Labels(label, groups), reduced.Z
+        rows, held = known.hold_out(0.2, 4000, random)
+        self.shrinkage_ = SHRINKAGES[3]
+        if len(held):
+            inner = _Scatter(Z[rows], label[rows])
+            scores = {
+                shrinkage: known.score(Z[rows] @ W, rows, Z[held] @ W, held)
+                for shrinkage, W in ((a, inner.discriminants(a, self.n_components)) for a in SHRINKAGES)
+            }
+            self.shrinkage_ = max(scores, key=lambda shrinkage: scores[shrinkage])
+        W = _Scatter(Z, label).discriminants(self.shrinkage_, self.n_components)
+        self._found(reduced.lift(W.T))
+        return self
+
+
+class _Scatter:
+    """Scatter of rows within and between classes."""
+
+    def __init__(self, Z: NDArray, label: NDArray):
+        size = np.bincount(label)
+        sums = np.array([Z[label == k].sum(axis=0) for k in range(len(size))])
+        means = sums / np.maximum(size, 1)[:, None]
+        roots = np.sqrt(size)[:, None]
+        self.within = Z.T @ Z - (roots * means).T @ (roots * means)
+        self.between = (roots * (means - Z.mean(axis=0))).T
+
+    def discriminants(self, shrinkage: float, most: int) -> NDArray:
+        """Directions (r × d) in which classes differ, of unit scatter within the classes after shrinkage."""
+        A = (1 - shrinkage) * self.within
+        A[np.diag_indices_from(A)] += max(shrinkage * np.trace(self.within) / len(A), np.finfo(A.dtype).tiny)
+        factor = scipy.linalg.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+        white = scipy.linalg.solve_triangular(factor, self.between, lower=True)
+        U, strength, _ = np.linalg.svd(white, full_matrices=False)
+        d = min(most, int(np.sum(strength > 1e-4 * strength[0])))
+        return scipy.linalg.solve_triangular(factor, U[:, :d], lower=True, trans="T").astype(A.dtype)

@@ -18,7 +18,7 @@ from flrml.baselines.controls import CosineControl, SVDControl
 from flrml.baselines.drml import DRML
 from flrml.baselines.frml import FRML
 from flrml.baselines.kissme import KISSME
-from flrml.baselines.lda import LDA
+from flrml.baselines.lda import LDA, TunedLDA
 from flrml.baselines.lmnn import LMNN
 from flrml.baselines.lrsml import LRSML
 from flrml.baselines.nca import NCA
@@ -50,6 +50,8 @@ class Method:
         Whether ``fit`` takes a ``spectrum``.
     centred : bool
         Whether that spectrum must be the one of data with each sample's mean taken off.
+    uses_groups : bool
+        Whether ``fit`` takes ``groups``, the rows that show the same object.
     control : bool
         Whether it stands beside the comparison instead of in it: controls and extras.
     quick : bool
@@ -67,6 +69,7 @@ class Method:
     supervision: Literal["labels", "triplets", "none"]
     uses_spectrum: bool = False
     centred: bool = False
+    uses_groups: bool = False
     control: bool = False
     quick: bool = True
     paper: str | None = None
@@ -82,21 +85,23 @@ class Method:
         """Names of the estimator's parameters."""
         return tuple(signature(self.estimator).parameters)
 
-    def fit_arguments(self, *, triplets: Any = None, spectrum: Any = None) -> dict[str, Any]:
+    def fit_arguments(self, *, triplets: Any = None, spectrum: Any = None, groups: Any = None) -> dict[str, Any]:
         """Of what is at hand, the keyword arguments that ``fit(X, y, …)`` of this method takes."""
         arguments = {}
         if self.supervision == "triplets":
             arguments["triplets"] = triplets
         if self.uses_spectrum:
             arguments["spectrum"] = spectrum
+        if self.uses_groups:
+            arguments["groups"] = groups
         return arguments
 
 
 def _methods() -> Iterable[Method]:
     svd: dict[str, Any] = {"table": 3, "uses_spectrum": True}
     raw: dict[str, Any] = {"table": 4}
-    reference = {"variant": "reference"}
-    yield Method("flrml", "FLRML", FLRML, supervision="triplets", paper="FLRML", **svd)
+    paper, reference, ridge = ({"variant": name} for name in ("paper", "reference", "ridge"))
+    yield Method("flrml", "FLRML", FLRML, supervision="triplets", paper="FLRML", parameters=paper, **svd)
     yield Method(
         "flrml-reference",
         "FLRML (reference)",
@@ -107,7 +112,16 @@ def _methods() -> Iterable[Method]:
         parameters=reference,
         **svd,
     )
-    yield Method("mflrml", "M-FLRML", MFLRML, supervision="triplets", paper="M-FLRML", **raw)
+    yield Method(
+        "flrml-ridge",
+        "FLRML (ridge)",
+        FLRML,
+        supervision="labels",
+        uses_groups=True,
+        parameters=ridge,
+        **svd,
+    )
+    yield Method("mflrml", "M-FLRML", MFLRML, supervision="triplets", paper="M-FLRML", parameters=paper, **raw)
     yield Method(
         "mflrml-reference",
         "M-FLRML (reference)",
@@ -115,6 +129,15 @@ def _methods() -> Iterable[Method]:
         supervision="triplets",
         paper="M-FLRML",
         parameters=reference,
+        **raw,
+    )
+    yield Method(
+        "mflrml-ridge",
+        "M-FLRML (ridge)",
+        MFLRML,
+        supervision="labels",
+        uses_groups=True,
+        parameters=ridge,
         **raw,
     )
     yield Method(
@@ -203,6 +226,7 @@ def _methods() -> Iterable[Method]:
         **svd,
     )
     yield Method("lda", "LDA", LDA, supervision="labels", control=True, parameters={"shrinkage": 0.3}, **svd)
+    yield Method("lda-tuned", "LDA, tuned", TunedLDA, supervision="labels", control=True, uses_groups=True, **svd)
     yield Method(
         "nca",
         "NCA",

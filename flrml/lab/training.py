@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from flrml.baselines.registry import METHODS, build
+from flrml.datasets import open_groups
 from flrml.lab.files import provenance, write_json
 from flrml.lab.inputs import PathLike, load_rows
 from flrml.lab.measure import within_limits
@@ -47,7 +48,9 @@ def train(
             run["method"], **accepted(run["method"], run["parameters"] | {"random_state": run["seed"]})
         )
         arguments = method.fit_arguments(
-            triplets=np.load(triplets), spectrum=None if spectrum is None else Spectrum.load(spectrum, X)
+            triplets=np.load(triplets),
+            spectrum=None if spectrum is None else Spectrum.load(spectrum, X),
+            groups=open_groups(Path(data) / "train"),
         )
         start = time.perf_counter()
         estimator.fit(X, y, **arguments)

@@ -1,0 +1,143 @@
+import numpy as np
+import pytest
+
+from flrml import draw_triplets
+from flrml.neighbors import knn_accuracy
+from flrml.supervision import N_NEIGHBORS, Labels, Triplets, pair_matrix
+
+
+@pytest.fixture
+def rows():
+    random = np.random.RandomState(0)
+    label = np.array([0] * 9 + [1] * 14 + [2] * 6 + [3])
+    groups = np.concatenate((np.repeat(np.arange(3), 3), 3 + np.repeat(np.arange(7), 2), 10 + np.arange(6), [16]))
+    order = random.permutation(30)
+    return random.standard_normal((30, 4)), label[order], groups[order]
+
+
+def expectation(label, groups):
+    """A by counting every triplet of every sample."""
+    n = len(label)
+    A = np.zeros((n, n))
+    for i in range(n):
+        positives = [j for j in range(n) if label[j] == label[i] and groups[j] != groups[i]]
+        negatives = [k for k in range(n) if label[k] != label[i]]
+        for j in positives:
+            for k in negatives:
+                A[i, j] += 1 / (len(positives) * len(negatives))
+                A[i, k] -= 1 / (len(positives) * len(negatives))
+    return A
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_the_contrast_is_the_mean_over_all_triplets(rows, grouped):
+    Y, label, groups = rows
+    A = expectation(label, groups if grouped else np.arange(30))
+    known = Labels(label, groups if grouped else None)
+    assert np.allclose(known.contrast(Y), (A + A.T) @ Y / 2)
+    assert 3 not in label[known.anchors]  # alone in its class
+
+
+def test_many_random_triplets_come_close_to_the_expectation(rows):
+    Y, label, _ = rows
+    kept = label != 3
+    T = draw_triplets(label[kept], 4000, 0)
+    assert np.allclose(Triplets(T, 29).contrast(Y[kept]), Labels(label[kept]).contrast(Y[kept]), atol=0.1)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("margin", [1e-6, 0.2, 3.0])
+def test_active_pairs_are_those_of_a_search_by_hand(rows, grouped, margin):
+    Y, label, groups = rows
+    Y = Y / np.linalg.norm(Y, axis=1, keepdims=True)
+    groups = groups if grouped else np.arange(30)
+    weights, hinges = np.zeros((30, 30)), []
+    for i in range(30):
+        near = np.argsort(-(Y @ Y[i]))
+        positives = [j for j in near if label[j] == label[i] and groups[j] != groups[i]][:N_NEIGHBORS]
+        negatives = [k for k in near if label[k] != label[i]][:N_NEIGHBORS]
+        for j in positives:
+            for k in negatives:
+                hinge = Y[i] @ Y[k] - Y[i] @ Y[j] + margin
+                hinges.append(max(hinge, 0) / margin)
+                weights[i, j] += hinge > 0
+                weights[i, k] -= hinge > 0
+    i, j, w, mean = Labels(label, groups).active_pairs(Y, margin, 100, np.random.RandomState(0))
+    found = np.zeros((30, 30))
+    np.add.at(found, (i, j), w)
+    assert np.array_equal(found, weights)
+    assert mean == pytest.approx(np.mean(hinges))
+
+
+def test_given_triplets_are_active_inside_the_margin(rows):
+    Y, label, _ = rows
+    Y = Y / np.linalg.norm(Y, axis=1, keepdims=True)
+    T = draw_triplets(label[label != 3], 2, 0)
+    known = Triplets(T, 30)
+    _, _, w, _ = known.active_pairs(Y, 0.1, 10, np.random.RandomState(0))
+    active = np.sum(Y[T[:, 0]] * (Y[T[:, 2]] - Y[T[:, 1]]), axis=1) + 0.1 > 0
+    assert w.sum() == 0
+    assert len(w) == 2 * active.sum()
+
+
+def test_the_pair_matrix_is_the_gradient_of_the_cosines():
+    random = np.random.RandomState(1)
+    E, L = random.standard_normal((12, 5)), random.standard_normal((5, 3))
+    i, j, w = random.randint(0, 6, 20), random.randint(6, 12, 20), random.standard_normal(20)
+
+    def value(W):
+        K = E @ W @ E.T
+        return np.sum(w * K[i, j] / np.sqrt(K[i, i] * K[j, j]))
+
+    W, direction = L @ L.T, random.standard_normal((5, 5))
+    direction += direction.T
+    G = E.T @ (pair_matrix(i, j, w, E @ L) @ E)
+    step = 1e-6
+    slope = (value(W + step * direction) - value(W - step * direction)) / (2 * step)
+    assert np.sum((G + G.T) / 2 * direction) == pytest.approx(slope, rel=1e-5)
+
+
+def test_groups_are_held_out_whole_and_classes_alike(rows):
+    _, label, groups = rows
+    label, groups = np.tile(label, 10), np.concatenate([groups + 20 * a for a in range(10)])
+    train, held = Labels(label, groups).hold_out(0.2, 1000, np.random.RandomState(0))
+    assert len(train) + len(held) == 300
+    assert not set(groups[train]) & set(groups[held])
+    assert np.allclose(np.bincount(label[held]) / np.bincount(label), 0.2, atol=0.05)
+    assert len(Labels(label, groups).hold_out(0.2, 30, np.random.RandomState(0))[1]) <= 40
+    T = draw_triplets(label, 2, 0)
+    train, held = Triplets(T, 300, groups).hold_out(0.2, 1000, np.random.RandomState(0))
+    assert not set(groups[train]) & set(groups[held])
+
+
+def test_a_class_is_never_held_out_whole():
+    label = np.array([0] * 50 + [1, 2, 2])
+    train, held = Labels(label).hold_out(0.5, 1000, np.random.RandomState(0))
+    assert set(label[train]) == {0, 1, 2}
+    assert len(held) > 20
+
+
+def test_the_score_is_the_accuracy_of_five_neighbours(digits):
+    X, y = digits[:2]
+    rows, held = np.arange(0, 900), np.arange(900, 1200)
+    score = Labels(y).score(X[rows], rows, X[held], held)
+    assert score == pytest.approx(knn_accuracy(X[rows], y[rows], X[held], y[held]), abs=0.004)
+
+
+def test_the_score_of_triplets_is_the_share_satisfied():
+    Y = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.95, 0.05]])
+    known = Triplets(np.array([[3, 0, 2], [3, 2, 1], [0, 1, 2]]), 4)
+    assert known.score(Y[:3], np.arange(3), Y[3:], np.array([3])) == 0.5
+    assert known.score(Y[1:3], np.array([1, 2]), Y[[0]], np.array([0])) == 1.0
+    assert known.score(Y[:1], np.array([0]), Y[[3]], np.array([3])) == 0.0
+
+
+def test_a_subset_keeps_what_concerns_its_rows(rows):
+    Y, label, groups = rows
+    chosen = np.arange(0, 30, 2)
+    assert np.allclose(
+        Labels(label, groups).subset(chosen).contrast(Y[chosen]),
+        Labels(label[chosen], groups[chosen]).contrast(Y[chosen]),
+    )
+    T = Triplets(np.array([[0, 2, 4], [0, 1, 4], [28, 2, 0]]), 30).subset(chosen).triplets
+    assert np.array_equal(T, [[0, 1, 2], [14, 1, 0]])
