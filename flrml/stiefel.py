@@ -176,7 +176,9 @@ def minimize(
         state.steps.append(tau)
         previous, (value, G) = value, problem.accept(E)
         moved, descent_next = P_next - P, project(P_next, G)
-        tau = _barzilai_borwein(moved, descent_next - descent, iteration)
+        # A step that is lost in rounding says nothing of the next one's length.
+        if np.linalg.norm(moved) > np.finfo(P.dtype).eps * np.linalg.norm(P):
+            tau = _barzilai_borwein(moved, descent_next - descent, iteration)
         P, descent = P_next, descent_next
         state.P, state.E = P, E
         state.values.append(float(value))

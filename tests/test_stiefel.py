@@ -77,6 +77,22 @@ def test_a_stationary_start_is_left_alone():
     assert np.array_equal(found.P, P)
 
 
+def test_a_step_lost_in_rounding_gives_no_step_length():
+    """Where trials are compared with a value that none can reach, the search ends instead of following noise."""
+    S = np.diag(np.arange(12.0))
+
+    class Unreachable(Plain):
+        def accept(self, P):
+            noise = 1e-16 * np.random.RandomState(0).standard_normal(P.shape)
+            return self.function(P) - 1, self.gradient(P) + noise
+
+    problem = Unreachable(lambda P: np.sum(P * (S @ P)), lambda P: 2 * S @ P)
+    found = stiefel.minimize(problem, random_point(12, 3), max_iter=20, tol=1e-3)
+    assert found.converged
+    assert len(found.steps) == 3
+    assert max(found.steps) < 1e-15
+
+
 def test_many_steps_stay_on_the_manifold():
     P = random_point(12, 5)
     for seed in range(200):
