@@ -10,10 +10,10 @@ rule decompose:
     cache: True
     conda:
         "../../envs/flrml.yaml"
-    threads: ALL_CORES
+    threads: cores
     resources:
         mem_mb=memory(3000, 10),
-        runtime=60,
+        runtime=minutes(30, 120),
     params:
         max_rank=lambda wildcards: max_rank(wildcards.dataset),
     script:

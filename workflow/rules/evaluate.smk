@@ -13,7 +13,7 @@ rule evaluate:
         "../../envs/flrml.yaml"
     resources:
         mem_mb=memory(1000, 4),
-        runtime=60,
+        runtime=minutes(20, 60),
     params:
         n_neighbors=config["n_neighbors"],
     script:
