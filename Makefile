@@ -29,7 +29,7 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 lock: $(READY) ## renew requirements.lock from pyproject.toml
-	uv pip compile --quiet --universal --python-version 3.11 --extra pipeline --extra slurm --extra dev \
+	uv pip compile --quiet --universal --python-version 3.11 --extra pipeline --extra dask --extra slurm --extra dev \
 	  --no-emit-index-url --no-header --upgrade pyproject.toml -o requirements.lock
 
 run: $(READY) ## run the embedded default experiment: figures, tables and MLflow runs (CONFIG=… for another)

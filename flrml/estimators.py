@@ -13,6 +13,7 @@ from flrml import stiefel
 from flrml.exceptions import SpectrumError
 from flrml.loss import MarginLoss
 from flrml.metric import LowRankMetric
+from flrml.rows import in_blocks
 from flrml.spectrum import Spectrum, decompose
 from flrml.triplets import contrast_matrix, triplet_counts
 
@@ -128,7 +129,7 @@ class FLRML(LowRankMetric):
 
         Parameters
         ----------
-        X : array-like, CSR matrix or BinaryRows of shape (n, D)
+        X : array-like, CSR matrix, BinaryRows or dask array of shape (n, D)
             Training rows. float32 stays float32; a memory map is never copied whole.
         y : array-like of shape (n,)
             Labels, from which triplets are drawn. Not needed with ``triplets``.
@@ -137,6 +138,10 @@ class FLRML(LowRankMetric):
         spectrum : Spectrum, optional
             The decomposition of X, from :func:`flrml.decompose` or an earlier fit.
         """
+        if in_blocks(X):
+            from flrml.distributed import fit_flrml
+
+            return fit_flrml(self, X, y, triplets, spectrum)
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         random = check_random_state(self.random_state)
         T = self._triplets(X, y, triplets, random)

@@ -160,6 +160,8 @@ def _explain(problem: jsonschema.ValidationError) -> str:
     if problem.validator == "required":
         missing = next(name for name in schema["required"] if name not in problem.instance)
         return f"{key}.{missing}: missing" if problem.absolute_path else f"{missing}: missing"
+    if problem.validator == "pattern" and key == "dask_scheduler":
+        return f"{key}: {problem.instance!r} is no address; give one like tcp://host:8786"
     if problem.validator == "pattern":
         return f"{key}: {problem.instance!r} may hold only letters, digits and the signs . _ -"
     if problem.validator == "enum":

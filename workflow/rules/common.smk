@@ -42,6 +42,11 @@ def source(*names):
     return [str(SOURCE / f"{name}.py") for name in names]
 
 
+def cluster_source():
+    """Files that results depend on where a Dask cluster makes them."""
+    return [str(path) for path in sorted((SOURCE / "distributed").glob("*.py"))] if config["dask_scheduler"] else []
+
+
 def data(wildcards):
     return f"{RESULTS}/data/{wildcards.dataset}/meta.json"
 
@@ -80,7 +85,7 @@ def spectrum_input(wildcards):
 def method_source(wildcards):
     place = METHODS[wildcards.method].estimator.__module__.removeprefix("flrml.").replace(".", "/")
     shared = ["baselines/common"] if place.startswith("baselines/") else ["metric", "loss", "stiefel"]
-    return source(place, *shared, "rows", "lab/training", "lab/measure")
+    return source(place, *shared, "rows", "lab/training", "lab/measure") + cluster_source()
 
 
 def results_of(dataset, file="metrics.json"):

@@ -4,7 +4,7 @@ rule evaluate:
         meta=data,
         model=rules.train.output.model,
         record=rules.train.output.record,
-        code=source("neighbors", "lab/evaluation", "lab/models"),
+        code=source("neighbors", "lab/evaluation", "lab/models") + cluster_source(),
     output:
         metrics=f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/metrics.json",
     log:
