@@ -10,7 +10,7 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock run comparison ui report lint test test-real test-slow fuzz bench clean
+.PHONY: help setup lock run comparison ui report lint test test-real test-slow test-slurm fuzz bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -29,7 +29,7 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 lock: $(READY) ## renew requirements.lock from pyproject.toml
-	uv pip compile --quiet --universal --python-version 3.11 --extra pipeline --extra dev \
+	uv pip compile --quiet --universal --python-version 3.11 --extra pipeline --extra dask --extra slurm --extra dev \
 	  --no-emit-index-url --no-header --upgrade pyproject.toml -o requirements.lock
 
 run: $(READY) ## run the embedded default experiment: figures, tables and MLflow runs (CONFIG=… for another)
@@ -57,7 +57,10 @@ test-real: $(READY) ## accuracies on the real data sets in FLRML_RAW_DIR (44 min
 	pytest -m "real_data" -s tests
 
 test-slow: $(READY) ## kill tests, the browser test and other slow proofs
-	OMP_NUM_THREADS=1 pytest -m "slow and not real_data" tests
+	OMP_NUM_THREADS=1 pytest -m "slow and not real_data and not slurm" tests
+
+test-slurm: $(READY) ## the pipeline on a SLURM of one node (Debian: apt-get install slurm-wlm munge)
+	OMP_NUM_THREADS=1 pytest -m "slurm" tests
 
 fuzz: $(READY) ## feed 12,600 mutated files to the parsers of data sets (about a minute)
 	FLRML_FUZZ=600 pytest -n $(CORES) tests/datasets/test_fuzz.py

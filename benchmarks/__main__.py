@@ -3,7 +3,7 @@
 import argparse
 import importlib
 
-MODULES = ("iterations", "decomposition", "minibatches", "neighbours", "alternatives", "voxels")
+MODULES = ("iterations", "decomposition", "minibatches", "neighbours", "alternatives", "voxels", "distributed")
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from flrml import ridge, stiefel
 from flrml.exceptions import SpectrumError
 from flrml.loss import MarginLoss
 from flrml.metric import LowRankMetric
+from flrml.rows import in_blocks
 from flrml.spectrum import Spectrum, decompose
 from flrml.supervision import Supervision
 from flrml.triplets import contrast_matrix, triplet_counts
@@ -164,7 +165,7 @@ class FLRML(LowRankMetric):
 
         Parameters
         ----------
-        X : array-like, CSR matrix or BinaryRows of shape (n, D)
+        X : array-like, CSR matrix, BinaryRows or dask array of shape (n, D)
             Training rows. float32 stays float32; a memory map is never copied whole.
         y : array-like of shape (n,)
             Labels, from which triplets are drawn. Not needed with ``triplets``.
@@ -176,6 +177,11 @@ class FLRML(LowRankMetric):
             Rows of one group show the same thing, as the poses of one model do. The ridge variant then takes its
             positives from other groups and holds out whole groups; the other variants do not use them.
         """
+        if in_blocks(X):
+            from flrml.distributed import fit_flrml
+
+            self._check_in_blocks()
+            return fit_flrml(self, X, y, triplets, spectrum)
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         random = check_random_state(self.random_state)
         if self.variant == "ridge":

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from flrml.exceptions import FlrmlWarning
-from flrml.rows import BinaryRows, on_disk, product
+from flrml.rows import BinaryRows, in_blocks, on_disk, product
 from flrml.supervision import Labels, Supervision, Triplets
 from flrml.triplets import check_triplets, draw_triplets
 
@@ -26,20 +26,24 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     n_features_in_: int
     components_: NDArray
 
-    def transform(self, X: Any) -> NDArray:
+    def transform(self, X: Any) -> Any:
         """Embed rows: X Lᵀ. Compare the result by cosine.
 
         Parameters
         ----------
-        X : array-like, CSR matrix or BinaryRows of shape (n, D)
+        X : array-like, CSR matrix, BinaryRows or dask array of shape (n, D)
             Rows to embed.
 
         Returns
         -------
-        ndarray of shape (n, d)
+        ndarray of shape (n, d), or dask array where X is one
             In the type of the map, float32 or float64.
         """
         check_is_fitted(self)
+        if in_blocks(X):
+            from flrml.distributed import embed
+
+            return embed(X, self.components_)
         X = self._check_rows(X, reset=False)
         L = self.components_
         return product(X, L.T).astype(np.result_type(X.dtype, np.float32), copy=False)
@@ -131,6 +135,14 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_consistent_length(X, y)
         check_classification_targets(y)
         return y
+
+    def _check_in_blocks(self) -> None:
+        """Refuse what a dask array cannot be trained with."""
+        if getattr(self, "variant", None) == "ridge":
+            raise ValueError(
+                "variant='ridge' needs rows in memory or in a memory map; a dask array takes variant='paper' or "
+                "'reference'"
+            )
 
     def _directions(self, most: int, because: str) -> int:
         """Number of directions d, cut with a warning where the data hold fewer."""

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from flrml import ridge, stiefel
 from flrml.loss import softplus
 from flrml.metric import LowRankMetric
-from flrml.rows import add_product_transposed, gram, product, row_means
+from flrml.rows import add_product_transposed, gram, in_blocks, product, row_means
 from flrml.spectrum import RELATIVE_CUT, column_signs, decompose
 from flrml.supervision import Supervision
 from flrml.triplets import contrast_matrix, triplet_counts
@@ -144,7 +144,7 @@ class MFLRML(LowRankMetric):
 
         Parameters
         ----------
-        X : array-like, CSR matrix or BinaryRows of shape (n, D)
+        X : array-like, CSR matrix, BinaryRows or dask array of shape (n, D)
             Training rows. Of a memory map, only the rows of the mini-batches are read.
         y : array-like of shape (n,)
             Labels, from which triplets are drawn. Not needed with ``triplets``.
@@ -169,6 +169,11 @@ class MFLRML(LowRankMetric):
         return self._learn(X, y, triplets, groups, 1, None, reset=not hasattr(self, "n_iter_"))
 
     def _learn(self, X, y, triplets, groups, n_batches, callback, *, reset) -> "MFLRML":
+        if in_blocks(X):
+            from flrml.distributed import fit_mflrml
+
+            self._check_in_blocks()
+            return fit_mflrml(self, X, y, triplets, n_batches, callback, reset=reset)
         X = self._check_rows(X, reset=reset, lazy=True, ensure_min_samples=3)
         if reset:
             self._random = check_random_state(self.random_state)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
-from flrml.rows import is_sparse
+from flrml.rows import in_blocks, is_sparse
 
 METRICS = ("cosine", "euclidean", "bilinear")
 VOTES = ("majority", "reference")
@@ -23,7 +23,7 @@ def nearest(
 
     Parameters
     ----------
-    train, test : ndarray, CSR matrix or BinaryRows
+    train, test : ndarray, CSR matrix, BinaryRows or dask array
         Rows of embeddings, or of the data themselves.
     n_neighbors : int, default 5
         How many to find; at most the number of training rows.
@@ -42,6 +42,10 @@ def nearest(
     """
     if metric not in METRICS:
         raise ValueError(f"metric must be one of {METRICS}, got {metric!r}")
+    if in_blocks(train) or in_blocks(test):
+        from flrml.distributed import nearest_in_blocks
+
+        return nearest_in_blocks(train, test, n_neighbors, metric=metric, W=W)
     k = min(n_neighbors, train.shape[0])
     train_rows: Any = train[:] if is_sparse(train) else np.asarray(train)
     if metric == "cosine":
@@ -137,7 +141,7 @@ def knn_accuracy(
 
     Parameters
     ----------
-    train, test : ndarray, CSR matrix or BinaryRows
+    train, test : ndarray, CSR matrix, BinaryRows or dask array
         Rows of embeddings, or of the data themselves.
     y_train, y_test : array-like
         Their labels.

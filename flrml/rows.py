@@ -82,6 +82,11 @@ class BinaryRows:
         return sp.csr_matrix((values, indices, indptr), shape=(len(lengths), self.shape[1]))
 
 
+def in_blocks(X: Any) -> bool:
+    """Whether X is a dask array, told without importing dask."""
+    return type(X).__module__.startswith("dask.")
+
+
 def is_sparse(X: Any) -> bool:
     """Whether rows of X come as CSR matrices."""
     return sp.issparse(X) or isinstance(X, BinaryRows)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-LIGHT = ("mlflow", "matplotlib", "snakemake", "pymanopt", "pyriemann")
+LIGHT = ("mlflow", "matplotlib", "snakemake", "pymanopt", "pyriemann", "dask", "distributed")
 
 
 def test_import_is_light():

@@ -44,6 +44,21 @@ def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
     return config
 
 
+def check_shared_tracking(uri: str) -> None:
+    """Refuse an MLflow store that jobs on several machines cannot write to at once.
+
+    Parameters
+    ----------
+    uri : str
+        Address of the tracking store.
+    """
+    if uri.startswith("sqlite:"):
+        raise ConfigError(
+            f"tracking_uri: jobs on several nodes cannot share the SQLite file of {uri}; start a server with "
+            "`mlflow server --host 0.0.0.0` and name it in the config or in MLFLOW_TRACKING_URI=http://…:5000"
+        )
+
+
 def _check_names(config: dict[str, Any]) -> None:
     for name, dataset in config["datasets"].items():
         key = f"datasets.{name}"
@@ -145,6 +160,8 @@ def _explain(problem: jsonschema.ValidationError) -> str:
     if problem.validator == "required":
         missing = next(name for name in schema["required"] if name not in problem.instance)
         return f"{key}.{missing}: missing" if problem.absolute_path else f"{missing}: missing"
+    if problem.validator == "pattern" and key == "dask_scheduler":
+        return f"{key}: {problem.instance!r} is no address; give one like tcp://host:8786"
     if problem.validator == "pattern":
         return f"{key}: {problem.instance!r} may hold only letters, digits and the signs . _ -"
     if problem.validator == "enum":

@@ -2,36 +2,53 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from flrml.datasets import load_meta
 from flrml.lab.files import read_json, write_json
-from flrml.lab.inputs import PathLike, load_rows
+from flrml.lab.inputs import PathLike, connection
 from flrml.lab.models import Metric
 from flrml.neighbors import nearest, vote
 
 
-def evaluate(data: PathLike, model: PathLike, record: PathLike, out: PathLike, *, n_neighbors: int = 5) -> dict:
+def evaluate(
+    data: PathLike,
+    model: PathLike,
+    record: PathLike,
+    out: PathLike,
+    *,
+    n_neighbors: int = 5,
+    scheduler: str | None = None,
+) -> dict:
     """Measure the 5-NN accuracy of a trained model and write it beside what the training recorded."""
     result = read_json(record)
     if result["outcome"] == "ok":
-        metric = Metric.load(model)
-        (X, y), (X_test, y_test) = (load_rows(Path(data) / part) for part in ("train", "test"))
-        start = time.perf_counter()
-        embedded, embedded_test = metric.embed(X), metric.embed(X_test)
-        # Unchanged rows have unit length, so that cosine and distance agree on their neighbours.
-        rules = (metric.rule,) if metric.components is None else dict.fromkeys((metric.rule, "cosine", "euclidean"))
-        for rule in rules:
-            neighbours, distances = nearest(embedded, embedded_test, n_neighbors, metric=rule, W=metric.W)
-            result[f"accuracy_{rule}"] = float(np.mean(vote(y[neighbours]) == y_test))
-            if rule == metric.rule == "cosine":
-                result["accuracy_reference_vote"] = float(np.mean(vote(y[neighbours], distances) == y_test))
-        result |= {"accuracy": result[f"accuracy_{metric.rule}"], "rule": metric.rule, "n_test": X_test.shape[0]}
-        result["evaluate_seconds"] = time.perf_counter() - start
+        with connection(scheduler) as open_rows:
+            train, test = (open_rows(Path(data) / part) for part in ("train", "test"))
+            result |= _accuracies(Metric.load(model), train, test, n_neighbors)
     meta = load_meta(data)
     result["data"] = {"name": meta["name"], "digest": meta["fingerprint"][:32]}
     write_json(out, result)
+    return result
+
+
+def _accuracies(metric: Metric, train: tuple[Any, Any], test: tuple[Any, Any], n_neighbors: int) -> dict:
+    """Accuracies by the metric's own rule and by others, and how long that took."""
+    (X, y), (X_test, y_test) = train, test
+    start = time.perf_counter()
+    embedded, embedded_test = metric.embed(X), metric.embed(X_test)
+    result: dict[str, Any] = {}
+    # Unchanged rows have unit length, so that cosine and distance agree on their neighbours.
+    rules = (metric.rule,) if metric.components is None else dict.fromkeys((metric.rule, "cosine", "euclidean"))
+    for rule in rules:
+        neighbours, distances = nearest(embedded, embedded_test, n_neighbors, metric=rule, W=metric.W)
+        result[f"accuracy_{rule}"] = float(np.mean(vote(y[neighbours]) == y_test))
+        if rule == metric.rule == "cosine":
+            result["accuracy_reference_vote"] = float(np.mean(vote(y[neighbours], distances) == y_test))
+    result |= {"accuracy": result[f"accuracy_{metric.rule}"], "rule": metric.rule, "n_test": X_test.shape[0]}
+    result["evaluate_seconds"] = time.perf_counter() - start
     return result
 
 

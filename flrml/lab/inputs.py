@@ -2,6 +2,8 @@
 
 import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 from flrml.datasets import open_split
 from flrml.lab.files import in_place, provenance, write_json
-from flrml.rows import BinaryRows, on_disk
+from flrml.rows import BinaryRows, fingerprint, on_disk
 from flrml.spectrum import decompose
 from flrml.triplets import draw_triplets
 
@@ -31,13 +33,47 @@ def load_rows(path: PathLike) -> tuple[Any, NDArray]:
     return X, np.array(y)
 
 
+@contextmanager
+def connection(scheduler: str | None) -> Iterator[Callable[[PathLike], tuple[Any, NDArray]]]:
+    """The function that opens a split: from memory, or as a dask array where a scheduler's address is given.
+
+    Parameters
+    ----------
+    scheduler : str or None
+        Address of a Dask scheduler whose workers see the prepared data sets and have flrml installed.
+    """
+    if scheduler is None:
+        yield load_rows
+        return
+    from distributed import Client
+
+    from flrml.distributed import open_split as open_in_blocks
+
+    with Client(scheduler, set_as_default=True):
+        yield open_in_blocks
+
+
 def decompose_dataset(
-    data: PathLike, out: PathLike, timing: PathLike, *, max_rank: int, centred: bool, seed: int
+    data: PathLike,
+    out: PathLike,
+    timing: PathLike,
+    *,
+    max_rank: int,
+    centred: bool,
+    seed: int,
+    scheduler: str | None = None,
 ) -> dict:
     """Decompose the training rows of a prepared data set; write the spectrum, and how long it took."""
     X, _ = load_rows(Path(data) / "train")
     start = time.perf_counter()
-    spectrum = decompose(X, max_rank, centred=centred, random_state=seed)
+    if scheduler is None:
+        spectrum = decompose(X, max_rank, centred=centred, random_state=seed)
+    else:
+        from flrml.distributed import decompose_stored
+
+        with connection(scheduler) as open_rows:
+            blocks = open_rows(Path(data) / "train")[0]
+            spectrum = decompose_stored(blocks, max_rank, centred=centred, seed=seed, fingerprint=fingerprint(X))
     seconds = time.perf_counter() - start
     for leftover in Path(out).parent.glob(f".{Path(out).name}.*.part"):
         leftover.unlink()  # of a killed process

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
 from flrml.lab.files import read_arrays, write_arrays
 from flrml.neighbors import knn_predict
-from flrml.rows import is_sparse, product
+from flrml.rows import in_blocks, is_sparse, product
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,11 @@ class Metric:
     def embed(self, X: Any) -> Any:
         """Rows of X under the map."""
         if self.components is None:
-            return X if is_sparse(X) else np.asarray(X)
+            return X if is_sparse(X) or in_blocks(X) else np.asarray(X)
+        if in_blocks(X):
+            from flrml.distributed import embed
+
+            return embed(X, self.components)
         return product(X, self.components.T)
 
     def save(self, path: str | os.PathLike, meta: dict) -> None:

@@ -8,10 +8,12 @@ import numpy as np
 
 from flrml.baselines.registry import METHODS, build
 from flrml.datasets import open_groups
+from flrml.estimators import FLRML
 from flrml.lab.files import provenance, write_json
-from flrml.lab.inputs import PathLike, load_rows
+from flrml.lab.inputs import PathLike, connection, load_rows
 from flrml.lab.measure import within_limits
 from flrml.lab.models import Metric
+from flrml.minibatch import MFLRML
 from flrml.spectrum import Spectrum
 
 
@@ -25,6 +27,7 @@ def train(
     run: dict[str, Any],
     minutes: float,
     memory_mb: float,
+    scheduler: str | None = None,
 ) -> dict:
     """Train one method within its limits; write the model and a record of the training.
 
@@ -37,19 +40,30 @@ def train(
     run : dict
         ``dataset``, ``method``, ``seed`` and ``parameters``.
     minutes, memory_mb : float
-        Limits.
+        Limits; on a cluster, of the process that leads the training.
+    scheduler : str, optional
+        Address of a Dask scheduler, whose workers train the methods that can.
     """
     made_by = {**run, "started": time.time(), "made_by": provenance()}
 
+    method = METHODS[run["method"]]
+    in_blocks = issubclass(method.estimator, FLRML | MFLRML) and method.parameters["variant"] != "ridge"
+    scheduler = scheduler if in_blocks else None
+
     def work() -> dict:
-        X, y = load_rows(Path(data) / "train")
-        method = METHODS[run["method"]]
+        with connection(scheduler) as open_rows:
+            X, y = open_rows(Path(data) / "train")
+            # A decomposition is compared with the data on disk, also where it goes with their blocks.
+            rows = X if scheduler is None or spectrum is None else load_rows(Path(data) / "train")[0]
+            return learn(None if spectrum is None else Spectrum.load(spectrum, rows), X, y)
+
+    def learn(bound: Spectrum | None, X: Any, y: Any) -> dict:
         estimator = build(
             run["method"], **accepted(run["method"], run["parameters"] | {"random_state": run["seed"]})
         )
         arguments = method.fit_arguments(
             triplets=np.load(triplets),
-            spectrum=None if spectrum is None else Spectrum.load(spectrum, X),
+            spectrum=bound,
             groups=open_groups(Path(data) / "train"),
         )
         start = time.perf_counter()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flrml.lab.config import ConfigError, resolve
+from flrml.lab.config import ConfigError, check_shared_tracking, resolve
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
@@ -32,6 +32,7 @@ MISTAKES = [
     ("max_rank", 0, ["max_rank: 0 is less than the minimum of 1"]),
     ("offline", "yes", ["offline: must be true or false, got 'yes'"]),
     ("seeds", 3, ["seeds: must be a list, got 3"]),
+    ("dask_scheduler", "host", ["dask_scheduler: 'host' is no address", "tcp://host:8786"]),
     ("datasets", "digits", ["datasets: must be a mapping"]),
     ("datasets", {}, ["datasets: {} should be non-empty"]),
     ("datasets/my data", {}, ["datasets: 'my data' may hold only letters, digits"]),
@@ -108,3 +109,9 @@ def test_the_given_configuration_is_left_alone():
     config = copy.deepcopy(TINY)
     resolve(config | {"offline": True}, SCHEMA)
     assert config == TINY
+
+
+def test_a_store_that_nodes_cannot_share_is_refused():
+    with pytest.raises(ConfigError, match=r"SQLite file of sqlite:///mlflow\.db; start a server"):
+        check_shared_tracking("sqlite:///mlflow.db")
+    check_shared_tracking("http://server:5000")

@@ -26,6 +26,7 @@ class Project:
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self.variables: dict[str, str] = {}
         self.code = folder / "code"
         self.work = folder / "work"
         self.results = self.work / "results"
@@ -67,10 +68,10 @@ class Project:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Jobs import the copy of the package."""
+        """Jobs import the copy of the package; a test's own variables win."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("FLRML_", "MLFLOW_"))}
         changed = {"PYTHONPATH": str(self.code), "OMP_NUM_THREADS": "1", "MLFLOW_DISABLE_TELEMETRY": "true"}
-        return kept | changed
+        return kept | changed | self.variables
 
     def run(self, *arguments: str, config: dict[str, Any] | None = None, ok: bool = True) -> str:
         """Run Snakemake and return all that it says; a failure is an error unless it is expected."""

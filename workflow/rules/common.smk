@@ -26,7 +26,7 @@ SOURCE = Path(flrml.__file__).parent
 # Jobs in an environment of their own find flrml in the working copy too.
 if SOURCE.parent == Path(workflow.basedir):
     os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(SOURCE.parent), os.environ.get("PYTHONPATH")])))
-# Timed jobs take all cores, so that nothing runs beside them.
+# Cores of this machine that a run may use, or on a cluster the most that one submission may.
 ALL_CORES = workflow.cores or 1
 
 
@@ -42,18 +42,13 @@ def source(*names):
     return [str(SOURCE / f"{name}.py") for name in names]
 
 
+def cluster_source():
+    """Files that results depend on where a Dask cluster makes them."""
+    return [str(path) for path in sorted((SOURCE / "distributed").glob("*.py"))] if config["dask_scheduler"] else []
+
+
 def data(wildcards):
     return f"{RESULTS}/data/{wildcards.dataset}/meta.json"
-
-
-def memory(base, times):
-    """mem_mb of a job: a base, and a multiple of what the prepared data set takes on disk."""
-
-    def mem_mb(wildcards, input):
-        files = Path(input.meta).parent.rglob("*.npy")
-        return int(base + times * sum(path.stat().st_size for path in files) / 2**20)
-
-    return mem_mb
 
 
 def settings(dataset):
@@ -90,7 +85,7 @@ def spectrum_input(wildcards):
 def method_source(wildcards):
     place = METHODS[wildcards.method].estimator.__module__.removeprefix("flrml.").replace(".", "/")
     shared = ["baselines/common"] if place.startswith("baselines/") else ["metric", "loss", "stiefel"]
-    return source(place, *shared, "rows", "lab/training", "lab/measure")
+    return source(place, *shared, "rows", "lab/training", "lab/measure") + cluster_source()
 
 
 def results_of(dataset, file="metrics.json"):
@@ -122,11 +117,6 @@ def growth_points():
         for axis, chosen in (FIGURE_SETTINGS.get("growth") or {}).items()
         for method in chosen["methods"]
     ]
-
-
-def minutes_of(trainings):
-    """Time that a job with so many limited trainings may take."""
-    return int(trainings * config["minutes"]) + 10
 
 
 def converging():

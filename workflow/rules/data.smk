@@ -11,8 +11,8 @@ rule prepare:
         "../../envs/flrml.yaml"
     threads: 2
     resources:
-        mem_mb=4000,
-        runtime=60,
+        mem_mb=lambda wildcards, input, attempt: int((4000 + 3 * input.size_mb) * 2 ** (attempt - 1)),
+        runtime=lambda wildcards, input, attempt: int((60 + input.size_mb / 20) * 2 ** (attempt - 1)),
     params:
         options=lambda wildcards: settings(wildcards.dataset)["options"],
         raw_dir=RAW_DIR,

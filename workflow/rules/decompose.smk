@@ -2,7 +2,7 @@
 rule decompose:
     input:
         meta=data,
-        code=source("spectrum", "rows", "lab/inputs"),
+        code=source("spectrum", "rows", "lab/inputs") + cluster_source(),
     output:
         multiext(f"{RESULTS}/svd/{{dataset}}/{{kind}}", ".npz", ".json"),
     log:
@@ -10,10 +10,10 @@ rule decompose:
     cache: True
     conda:
         "../../envs/flrml.yaml"
-    threads: ALL_CORES
+    threads: cores
     resources:
         mem_mb=memory(3000, 10),
-        runtime=60,
+        runtime=minutes(30, 120),
     params:
         max_rank=lambda wildcards: max_rank(wildcards.dataset),
     script:

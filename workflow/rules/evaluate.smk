@@ -4,7 +4,7 @@ rule evaluate:
         meta=data,
         model=rules.train.output.model,
         record=rules.train.output.record,
-        code=source("neighbors", "lab/evaluation", "lab/models"),
+        code=source("neighbors", "lab/evaluation", "lab/models") + cluster_source(),
     output:
         metrics=f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/metrics.json",
     log:
@@ -13,7 +13,7 @@ rule evaluate:
         "../../envs/flrml.yaml"
     resources:
         mem_mb=memory(1000, 4),
-        runtime=60,
+        runtime=minutes(20, 60),
     params:
         n_neighbors=config["n_neighbors"],
     script:

@@ -27,8 +27,8 @@ rule sweep_margin:
     conda:
         "../../envs/flrml.yaml"
     resources:
-        mem_mb=int(config["memory_mb"]),
-        runtime=lambda wildcards: minutes_of(FIGURE_SETTINGS["margin"]["repeats"]),
+        mem_mb=memory_of_training,
+        runtime=minutes_of(lambda wildcards: FIGURE_SETTINGS["margin"]["repeats"]),
     params:
         run=lambda wildcards: run_of(
             wildcards.dataset, FIGURE_SETTINGS["margin"]["method"], n_neighbors=config["n_neighbors"]
@@ -53,8 +53,8 @@ rule sweep_batches:
     conda:
         "../../envs/flrml.yaml"
     resources:
-        mem_mb=int(config["memory_mb"]),
-        runtime=lambda wildcards: minutes_of(FIGURE_SETTINGS["batches"]["repeats"]),
+        mem_mb=memory_of_training,
+        runtime=minutes_of(lambda wildcards: FIGURE_SETTINGS["batches"]["repeats"]),
     params:
         run=lambda wildcards: run_of(
             wildcards.dataset, FIGURE_SETTINGS["batches"]["method"], n_neighbors=config["n_neighbors"]
@@ -76,10 +76,10 @@ rule growth:
         f"{RESULTS}/logs/growth/{{axis}}-{{method}}.log",
     conda:
         "../../envs/flrml.yaml"
-    threads: ALL_CORES
+    threads: cores
     resources:
-        mem_mb=int(config["memory_mb"]),
-        runtime=lambda wildcards: minutes_of(len(FIGURE_SETTINGS["growth"][wildcards.axis]["sizes"])),
+        mem_mb=memory_of_training,
+        runtime=minutes_of(lambda wildcards: len(FIGURE_SETTINGS["growth"][wildcards.axis]["sizes"])),
     params:
         run=lambda wildcards: run_of(
             FIGURE_SETTINGS["growth"][wildcards.axis]["dataset"], wildcards.method, max_rank=config["max_rank"]

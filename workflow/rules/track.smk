@@ -18,7 +18,7 @@ rule track:
         "../../envs/flrml.yaml"
     resources:
         mem_mb=memory(1000, 4),
-        runtime=30,
+        runtime=minutes(20, 20),
     params:
         experiment=config["experiment"],
         tracking_uri=config["tracking_uri"],

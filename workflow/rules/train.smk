@@ -12,9 +12,9 @@ rule train:
         f"{RESULTS}/logs/train/{{dataset}}-{{method}}-{{seed}}.log",
     conda:
         "../../envs/flrml.yaml"
-    threads: ALL_CORES
+    threads: cores
     resources:
-        mem_mb=int(config["memory_mb"]),
+        mem_mb=memory_of_training,
         runtime=minutes_of(1),
     params:
         run=lambda wildcards: run_of(wildcards.dataset, wildcards.method, seed=int(wildcards.seed)),

@@ -7,11 +7,9 @@ rule triplets:
         f"{RESULTS}/triplets/{{dataset}}/seed{{seed}}.npy",
     log:
         f"{RESULTS}/logs/triplets/{{dataset}}-{{seed}}.log",
+    localrule: True
     conda:
         "../../envs/flrml.yaml"
-    resources:
-        mem_mb=memory(500, 1),
-        runtime=5,
     params:
         n_triplets=config["n_triplets"],
     script:

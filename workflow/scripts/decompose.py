@@ -11,5 +11,6 @@ with logged(snakemake.log[0]) as say:
         max_rank=snakemake.params.max_rank,
         centred=kind == "centred",
         seed=0,
+        scheduler=snakemake.config["dask_scheduler"],
     )
     say(f"{snakemake.wildcards.dataset:>14} SVD ({kind}): rank {timing['rank']} in {timing['seconds']:.1f} s")

@@ -10,5 +10,6 @@ with logged(snakemake.log[0]) as say:
         snakemake.input.record,
         snakemake.output.metrics,
         n_neighbors=snakemake.params.n_neighbors,
+        scheduler=snakemake.config["dask_scheduler"],
     )
     say(summary(result))

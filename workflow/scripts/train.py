@@ -13,6 +13,7 @@ with logged(snakemake.log[0]) as say:
         run=snakemake.params.run,
         minutes=snakemake.params.minutes,
         memory_mb=snakemake.params.memory_mb,
+        scheduler=snakemake.config["dask_scheduler"],
     )
     if result["outcome"] != "ok":
         say(f"{result['dataset']:>14} {result['method']:<18} ended with {result['outcome']}: {result['reason']}")

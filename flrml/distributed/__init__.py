@@ -1,0 +1,24 @@
+"""Training on a Dask cluster, for data that no single machine holds (``pip install flrml[dask]``).
+
+Nothing here is imported before an estimator is given a dask array. A *block* is a block of rows of that array: a
+NumPy array, a CSR matrix, or :class:`flrml.distributed.stored.StoredRows`, rows that stay on disk until they are
+asked for.
+"""
+
+from flrml.distributed.descent import fit_flrml
+from flrml.distributed.embedding import embed, nearest_in_blocks
+from flrml.distributed.spectral import BlockSpectrum, decompose, decompose_stored
+from flrml.distributed.stochastic import fit_mflrml
+from flrml.distributed.stored import open_split, prepare
+
+__all__ = [
+    "BlockSpectrum",
+    "decompose",
+    "decompose_stored",
+    "embed",
+    "fit_flrml",
+    "fit_mflrml",
+    "nearest_in_blocks",
+    "open_split",
+    "prepare",
+]

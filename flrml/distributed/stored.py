@@ -1,0 +1,201 @@
+"""A prepared data set as a dask array, and a dask array as a prepared data set."""
+
+import mmap
+import os
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from dask.array.core import concatenate_lookup
+from dask.sizeof import sizeof
+
+from flrml.datasets import store
+from flrml.datasets.weighting import unit_rows
+from flrml.rows import BinaryRows, is_sparse, row_blocks
+
+BLOCK_BYTES = 64 * 2**20
+
+
+class StoredRows:
+    """Some rows of a prepared split, left on disk until they are asked for.
+
+    It travels as a path and two row numbers; every worker opens the files itself, so all must see the folder.
+
+    Parameters
+    ----------
+    path : str
+        The ``train`` or ``test`` folder of a prepared data set.
+    start, stop : int
+        First row, and the row after the last.
+    shape, dtype
+        Of these rows.
+    """
+
+    ndim = 2
+
+    def __init__(self, path: str, start: int, stop: int, n_columns: int, dtype: Any):
+        self.path, self.start, self.stop, self.dtype = path, start, stop, np.dtype(dtype)
+        self.shape = (stop - start, n_columns)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def open(self) -> Any:
+        """The rows as a memory map, a CSR matrix on memory maps, or BinaryRows; nothing is read."""
+        X = _open_once(self.path)
+        _let_go(X)
+        if not is_sparse(X):
+            return X[self.start : self.stop]
+        bounds = np.asarray(X.indptr[self.start : self.stop + 1])
+        entries = slice(int(bounds[0]), int(bounds[-1]))
+        if isinstance(X, BinaryRows):
+            return BinaryRows(bounds - bounds[0], X.indices[entries], X.shape[1], X.dtype)
+        return store._csr(bounds - bounds[0], X.indices[entries], X.data[entries], X.shape[1])
+
+    def __getitem__(self, key: Any) -> Any:
+        """Rows in memory, dense or CSR; a second index takes columns of them."""
+        rows, columns = key if isinstance(key, tuple) else (key, slice(None))
+        taken = self.open()[rows]
+        taken = taken.copy() if sp.issparse(taken) else np.array(taken)
+        return taken if isinstance(columns, slice) and columns == slice(None) else taken[:, columns]
+
+    def astype(self, dtype: Any, **_: Any) -> Any:
+        """All rows in memory, of another type."""
+        return self[:].astype(dtype)
+
+
+@lru_cache(maxsize=8)
+def _open_once(path: str) -> Any:
+    return store.open_split(path)[0]
+
+
+def _let_go(X: Any) -> None:
+    """Take pages of files that were read before off this process: a worker's limit counts them as its memory."""
+    for array in (X.indices, getattr(X, "data", None)) if is_sparse(X) else (X,):
+        pages = getattr(array, "_mmap", None)
+        if pages is not None and hasattr(mmap, "MADV_DONTNEED"):
+            pages.madvise(mmap.MADV_DONTNEED)
+
+
+@sizeof.register(StoredRows)
+def _size_in_memory(_: StoredRows) -> int:
+    return 256
+
+
+def _joined(parts: list, axis: int = 0) -> Any:
+    read = [part[:] if isinstance(part, StoredRows) else part for part in parts]
+    return (
+        (sp.vstack if axis == 0 else sp.hstack)(read, "csr") if sp.issparse(read[0]) else np.concatenate(read, axis)
+    )
+
+
+concatenate_lookup.register(StoredRows, _joined)
+
+
+def opened(block: Any) -> Any:
+    """A block as the functions of :mod:`flrml.rows` take it."""
+    return block.open() if isinstance(block, StoredRows) else block
+
+
+def open_split(path: str | os.PathLike, rows_per_block: int | None = None) -> tuple[da.Array, np.ndarray]:
+    """Open a prepared split as a dask array whose blocks stay on disk until rows are asked for.
+
+    Parameters
+    ----------
+    path : path
+        The ``train`` or ``test`` folder of a prepared data set, at a place that all workers see.
+    rows_per_block : int, optional
+        Rows of a block; about 64 MB of them where it is left out.
+
+    Returns
+    -------
+    X : dask array
+        Its blocks are :class:`StoredRows`.
+    y : memory map of int64
+        Class numbers.
+    """
+    folder = str(Path(path).absolute())
+    X, y = store.open_split(folder)
+    n, n_columns = X.shape
+    if rows_per_block is None:
+        first = next(row_blocks(X, BLOCK_BYTES), slice(0, n))
+        rows_per_block = max(1, first.stop - first.start)
+    bounds = [*range(0, n, rows_per_block), n]
+    chunks = tuple(stop - start for start, stop in pairwise(bounds))
+    name = f"flrml-{dask.base.tokenize(folder, store.load_meta(Path(folder).parent)['fingerprint'], chunks)}"
+    graph = {
+        (name, number, 0): (StoredRows, folder, bounds[number], bounds[number + 1], n_columns, X.dtype)
+        for number in range(len(chunks))
+    }
+    meta = sp.csr_matrix((0, 0), dtype=X.dtype) if is_sparse(X) else np.empty((0, 0), dtype=X.dtype)
+    return da.Array(graph, name, (chunks, (n_columns,)), meta=meta), y
+
+
+def prepare(parts: dict[str, tuple[Any, Any]], out: str | os.PathLike, *, name: str = "own") -> dict:
+    """Write dask arrays as a prepared data set, one block at a time.
+
+    Workers scale the rows of a block to unit length; this process fetches and writes one block after the other, so
+    that it needs the memory of a single block.
+
+    Parameters
+    ----------
+    parts : dict
+        ``"train"`` and ``"test"``, each a dask array and its labels, whole numbers from 0 on.
+    out : path
+        Folder to write.
+    name : str, default "own"
+        Name of the data set.
+
+    Returns
+    -------
+    dict
+        The content of ``meta.json``.
+    """
+    from flrml.distributed.blocks import RowBlocks
+
+    splits = {}
+    labels = {split: np.asarray(y, dtype=np.int64) for split, (_, y) in parts.items()}
+    n_classes = int(max(y.max() for y in labels.values())) + 1
+    with store.folder_in_place(Path(out)) as folder:
+        for split, (X, _) in parts.items():
+            rows = RowBlocks(X)
+            scaled = rows.map(_unit_rows, rows.futures)
+            layout = "csr" if rows.client.submit(sp.issparse, scaled[0], pure=False).result() else "dense"
+            with store.SplitWriter(folder / split, layout, rows.shape[1]) as writer:
+                for block in scaled:
+                    writer.append(block.result())
+                splits[split] = writer.finish(labels[split])
+            splits[split]["class_counts"] = np.bincount(labels[split], minlength=n_classes).tolist()
+        meta = _description(name, n_classes, splits)
+        store.write_json(folder / "meta.json", meta)
+    return meta
+
+
+def _description(name: str, n_classes: int, splits: dict[str, dict]) -> dict:
+    return {
+        "format_version": store.FORMAT_VERSION,
+        "name": name,
+        "kind": "own",
+        "source": "dask arrays",
+        "raw_sha256": {},
+        "seed": 0,
+        "options": {},
+        "n_features": splits["train"]["shape"][1],
+        "n_classes": n_classes,
+        "classes": [str(label) for label in range(n_classes)],
+        "splits": splits,
+        "empty_rows": sum(split["empty_rows"] for split in splits.values()),
+        "fingerprint": splits["train"]["fingerprint"],
+        "notes": [],
+        "paper": None,
+    }
+
+
+def _unit_rows(block: Any) -> Any:
+    rows = opened(block)[:]
+    return unit_rows(rows)

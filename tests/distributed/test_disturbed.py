@@ -1,0 +1,139 @@
+"""Workers that die, join and have little memory; a scheduler and workers started by their own commands."""
+
+import copy
+import os
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from distributed import Client, wait
+
+from flrml import FLRML, MFLRML
+from flrml.distributed import open_split, stochastic
+from tests.distributed.conftest import blocks, workers
+from tests.workflow.conftest import finished, fresh  # noqa: F401 - fixtures
+from tests.workflow.project import TINY
+
+pytestmark = pytest.mark.slow
+SIZES = [300, 300, 300, 300]
+
+
+def pids(client):
+    """Process of every worker."""
+    return client.run(os.getpid)
+
+
+def kill_one(client):
+    """Kill a worker's process with signal 9."""
+    os.kill(min(pids(client).values()), signal.SIGKILL)
+
+
+class KilledFLRML(FLRML):
+    """Kills a worker after its second iteration."""
+
+    def _report(self, iteration, state):
+        if iteration == 2:
+            kill_one(self.client)
+
+
+def test_flrml_survives_the_death_of_a_worker(digits):
+    X, y, *_ = digits
+    expected = FLRML(10, max_iter=5, random_state=0).fit(X, y)
+    with workers(2) as client:
+        victim = min(pids(client).values())
+        model = KilledFLRML(10, max_iter=5, random_state=0)
+        model.client = client
+        model.fit(blocks(X, SIZES), y)
+        assert victim not in pids(client).values()
+    assert np.abs(model.components_ - expected.components_).max() <= 1e-6 * np.abs(expected.components_).max()
+
+
+@pytest.mark.parametrize("restarted", [True, False], ids=["restarted", "gone"])
+def test_mflrml_survives_the_death_of_a_worker(digits, processes, restarted):
+    X, y, *_ = digits
+    settings = {"n_components": 10, "n_batches": 8, "random_state": 0}
+    for _ in range(2):
+        processes.worker("--nanny" if restarted else "--no-nanny")
+    with Client(processes.address, timeout=60) as client:
+        client.wait_for_workers(2, timeout=120)
+        rows = client.persist(blocks(X, SIZES))
+        wait(rows)
+        expected = MFLRML(**settings).fit(rows, y, callback=lambda model: None)
+        seen = []
+
+        def disturb(model):
+            seen.append(model.n_iter_)
+            if model.n_iter_ == 3:
+                kill_one(client)
+
+        found = MFLRML(**settings).fit(rows, y, callback=disturb)
+        assert seen == list(range(1, 9))
+        np.testing.assert_allclose(found.components_, expected.components_, rtol=1e-9, atol=1e-12)
+
+
+def test_a_kill_in_the_middle_of_a_step_changes_nothing(digits):
+    X, y, *_ = digits
+    settings = {"n_components": 10, "n_batches": 30, "random_state": 0}
+    with workers(2) as client:
+        rows = blocks(X, SIZES)
+        start = time.monotonic()
+        expected = MFLRML(**settings).fit(rows, y)
+        delay = 0.4 * (time.monotonic() - start)
+        victim = min(pids(client).values())
+        killer = subprocess.Popen(["sh", "-c", f"sleep {delay}; kill -9 {victim}"])
+        found = MFLRML(**settings).fit(rows, y)
+        assert killer.wait() == 0
+        assert victim not in pids(client).values()
+    np.testing.assert_array_equal(found.components_, expected.components_)
+
+
+def test_a_worker_that_joins_is_used(digits, processes):
+    X, y, *_ = digits
+    held = []
+    processes.worker("--no-nanny")
+    with Client(processes.address, timeout=60) as client:
+        client.wait_for_workers(1, timeout=120)
+
+        def join(model):
+            if model.n_iter_ == 2:
+                processes.worker("--no-nanny")
+                client.wait_for_workers(2, timeout=120)
+            held.append(sum(client.run(lambda: len(stochastic._HELD)).values()))
+
+        model = MFLRML(10, n_batches=5, random_state=0).fit(blocks(X, SIZES), y, callback=join)
+    assert held == [1, 1, 2, 2, 2]
+    assert np.isfinite(model.components_).all()
+
+
+def test_memory_stays_within_the_limit_of_a_worker(tmp_path):
+    """The rows take 960 MB as CSR matrices, more than two workers have beside Python and the map of 80 MB."""
+    from benchmarks.distributed import largest_memory, write_store
+
+    write_store(tmp_path / "data", rows=12_000, features=200_000, nonzeros=10_000)
+    with workers(2, memory_limit="600MB") as client:
+        X, y = open_split(tmp_path / "data" / "train")
+        started = set(pids(client).values())
+        MFLRML(100, n_batches=4, random_state=0).fit(X, y)
+        assert largest_memory(client) < 600e6
+        assert set(pids(client).values()) == started, "no worker was restarted"
+
+
+def test_the_pipeline_uses_the_cluster_that_the_config_names(finished, fresh, processes):  # noqa: F811
+    for _ in range(2):
+        processes.worker("--no-nanny")
+    config = copy.deepcopy(TINY) | {"dask_scheduler": processes.address}
+    targets = [f"results/runs/{name}/seed0/metrics.json" for name in ("digits/flrml", "digits/mflrml-reference")]
+    with Client(processes.address, timeout=60) as client:
+        client.wait_for_workers(2, timeout=120)
+        fresh.run(*targets, config=config)
+        used = client.run(lambda dask_worker: dask_worker.state.executed_count)
+    assert all(count > 0 for count in used.values())
+    expected, found = finished.numbers(), fresh.numbers()
+    for target in targets:
+        name = target.removeprefix("results/")
+        assert found[name]["outcome"] == "ok"
+        assert abs(found[name]["accuracy"] - expected[name]["accuracy"]) < 0.05
+    flrml = targets[0].removeprefix("results/")
+    np.testing.assert_allclose(found[flrml]["history"], expected[flrml]["history"], rtol=1e-3)

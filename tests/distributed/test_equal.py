@@ -1,0 +1,193 @@
+"""On worker processes: the same results as in memory, whatever the blocks."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from flrml import FLRML, MFLRML, decompose, draw_triplets, knn_accuracy
+from flrml.distributed import decompose as decompose_blocks
+from flrml.distributed.blocks import RowBlocks
+from flrml.distributed.stochastic import Update, _smallest_form, move
+from flrml.neighbors import nearest
+from tests.distributed.conftest import blocks
+
+CHUNKINGS = {"one": [300], "even": [100, 100, 100], "uneven": [1, 199, 100]}
+
+
+@pytest.fixture(scope="module")
+def small(digits):
+    X, y, X_test, y_test = digits
+    return X[:300], y[:300], X_test[:80], y_test[:80]
+
+
+def close(found, expected):
+    return np.abs(found - expected).max() <= 1e-6 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("sizes", CHUNKINGS.values(), ids=CHUNKINGS)
+def test_flrml_is_that_of_memory_for_any_blocks(two, small, sizes):
+    X, y, *_ = small
+    variant = "reference" if len(sizes) == 1 else "paper"
+    expected = FLRML(10, max_iter=4, variant=variant, random_state=0).fit(X, y)
+    found = FLRML(10, max_iter=4, variant=variant, random_state=0).fit(blocks(X, sizes), y)
+    assert found.n_iter_ == expected.n_iter_
+    assert close(found.components_, expected.components_)
+    assert close(found.history_, expected.history_)
+    assert close(found.weights_, expected.weights_)
+
+
+@pytest.mark.parametrize("variant", ["paper", "reference"])
+def test_flrml_on_sparse_blocks_with_more_columns_than_rows(two, text, variant):
+    X, y = text
+    triplets = draw_triplets(y, 3, 1)
+    settings = {"n_components": 8, "max_iter": 3, "variant": variant, "init": "random", "random_state": 0}
+    expected = FLRML(**settings).fit(X, triplets=triplets)
+    found = FLRML(**settings).fit(blocks(X, [50, 60, 50]), triplets=triplets)
+    assert close(found.components_, expected.components_)
+    again = FLRML(**settings).fit(blocks(X, [80, 80]), triplets=triplets, spectrum=found.spectrum_)
+    assert close(again.components_, expected.components_)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_the_randomized_decomposition_is_that_of_memory(two, text, centred):
+    X, _ = text
+    settings = {"centred": centred, "method": "randomized"}
+    expected = decompose(X, 20, random_state=np.random.RandomState(0), **settings)
+    rows = RowBlocks(blocks(X, [70, 90]))
+    found = decompose_blocks(rows, 20, random=np.random.RandomState(0), **settings)
+    assert close(found.singular_values, expected.singular_values)
+    B = np.random.RandomState(1).standard_normal((20, 3))
+    assert close(found.lift(B), expected.lift(B))
+    collected = found.collect(expected.fingerprint)
+    assert close(collected.basis, expected.basis)
+    assert close(collected.dual, expected.dual)
+
+
+def test_rows_that_need_conversion(two, small):
+    X, y, *_ = small
+    whole = np.rint(16 * X).astype(np.int64)
+    expected = FLRML(5, max_iter=2, random_state=0).fit(whole.astype(float), y)
+    narrow = blocks(whole, [150, 150]).rechunk((150, 30))
+    found = FLRML(5, max_iter=2, random_state=0).fit(narrow, y)
+    assert close(found.components_, expected.components_)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_neighbours_and_accuracy_of_blocks(two, small, metric):
+    X, y, X_test, y_test = small
+    model = MFLRML(10, n_batches=3, random_state=0).fit(X, y)
+    train, test = model.transform(X), model.transform(X_test)
+    in_blocks = model.transform(blocks(X, [120, 180])), model.transform(blocks(X_test, [50, 30]))
+    assert in_blocks[0].chunks == ((120, 180), (10,))
+    np.testing.assert_allclose(in_blocks[0].compute(), train, atol=1e-12)
+    expected, distances = nearest(train, test, 5, metric=metric)
+    for one, other in (in_blocks, (in_blocks[0], test), (train, in_blocks[1])):
+        found, found_distances = nearest(one, other, 5, metric=metric)
+        np.testing.assert_allclose(found_distances, distances, atol=1e-9)
+        assert np.mean(found == expected) > 0.99
+    assert knn_accuracy(*in_blocks[:1], y, in_blocks[1], y_test) == knn_accuracy(train, y, test, y_test)
+
+
+def test_sparse_blocks_are_embedded_and_compared(two, text):
+    X, y = text
+    model = MFLRML(8, n_batches=3, random_state=0).fit(X, y)
+    rows = blocks(X, [100, 60])
+    np.testing.assert_allclose(model.transform(rows).compute(), model.transform(X), atol=1e-12)
+    assert knn_accuracy(rows, y, X[:40], y[:40]) == knn_accuracy(X, y, X[:40], y[:40])
+
+
+def test_two_workers_average_their_descent_directions(two, text):
+    X, y = text
+    rows = blocks(X, [80, 80])
+    models = [MFLRML(8, n_batches=6, random_state=0).fit(rows, y) for _ in range(2)]
+    np.testing.assert_array_equal(models[0].components_, models[1].components_)
+    assert len(models[0].update_bytes_) == models[0].n_iter_ == 6
+    embedded = models[0].transform(X)
+    assert knn_accuracy(embedded[:100], y[:100], embedded[100:], y[100:]) > 0.7
+
+
+@pytest.mark.parametrize("variant", ["paper", "reference"])
+@pytest.mark.parametrize("dense", [False, True])
+def test_an_update_says_the_same_in_either_form(text, variant, dense):
+    X, _ = text
+    random = np.random.RandomState(0)
+    model = MFLRML(4)
+    model.n_iter_ = 3
+    updates, expected = [], np.zeros((X.shape[1], 4))
+    start = random.standard_normal(expected.shape)
+    for rows in (X[:110], X[50:]):
+        batch = rows.toarray() if dense else rows
+        C = random.standard_normal((rows.shape[0], 4))
+        means = np.asarray(rows.mean(axis=1)).ravel() if variant == "reference" else None
+        expected += rows.T @ C - (0 if means is None else means @ C)
+        updates.append(Update(*_smallest_form(batch, C, means, np.float64), np.ones(4), 0.0, {}))
+    assert {sp.issparse(update.X) for update in updates} == {True}
+    model._map, model._scale = start.copy(), 1.0
+    move(model, updates)
+    np.testing.assert_allclose(model._scale * model._map, start / 2 + expected / 4, atol=1e-12)
+
+
+def test_one_block_is_one_mini_batch_whatever_the_workers(two, text):
+    X, y = text
+    expected = MFLRML(8, n_batches=3, random_state=0).fit(X, y)
+    found = MFLRML(8, n_batches=3, random_state=0).fit(blocks(X, [160]), y)
+    np.testing.assert_array_equal(found.components_, expected.components_)
+
+
+def test_triplets_are_used_where_their_rows_lie_together(two, text):
+    X, y = text
+    rows = blocks(X, [80, 80])
+    within = draw_triplets(y, 3, 0)
+    MFLRML(8, n_batches=2, random_state=0).fit(rows, triplets=within)
+    across = within[(within.min(axis=1) < 80) & (within.max(axis=1) >= 80)]
+    with pytest.raises(ValueError, match="three rows at one worker"):
+        MFLRML(8, n_batches=2, random_state=0).fit(rows, triplets=across)
+
+
+def test_what_is_wrong_with_the_input_is_said(two, small):
+    X, y, *_ = small
+    rows = blocks(X, [150, 150])
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        MFLRML(5).fit(rows)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        MFLRML(5).fit(rows, y[:-1])
+    bad = X.copy()
+    bad[200, 3] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        FLRML(5).fit(blocks(bad, [150, 150]), y)
+    model = MFLRML(5, n_batches=1, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="63 features"):
+        model.transform(rows[:, :63])
+    with pytest.raises(ValueError, match="63 features"):
+        model.partial_fit(rows[:, :63], y)
+
+
+def test_one_worker_gives_the_very_result_of_memory(one, small, text):
+    X, y, *_ = small
+    words, topics = text
+    settings = {"n_components": 10, "n_batches": 5, "random_state": 3}
+    for data, labels, sizes, variant in (
+        (X, y, [100, 200], "paper"),
+        (words, topics, [60, 100], "paper"),
+        (words, topics, [60, 100], "reference"),
+    ):
+        expected = MFLRML(**settings, variant=variant).fit(data, labels)
+        found = MFLRML(**settings, variant=variant).fit(blocks(data, sizes), labels)
+        np.testing.assert_array_equal(found.components_, expected.components_)
+        np.testing.assert_array_equal(found.history_, expected.history_)
+    found.partial_fit(blocks(data, sizes), labels)
+    expected.partial_fit(data, labels)
+    np.testing.assert_array_equal(found.components_, expected.components_)
+
+    after_batches = [], []
+    for rows, seen in zip((words, blocks(words, [160])), after_batches, strict=True):
+        MFLRML(**settings).fit(
+            rows, topics, callback=lambda model, seen=seen: seen.append(model.components_.copy())
+        )
+    np.testing.assert_array_equal(*after_batches)
+
+
+@pytest.mark.parametrize("estimator", [FLRML, MFLRML])
+def test_the_ridge_variant_is_refused_by_name(estimator):
+    with pytest.raises(ValueError, match="variant='ridge' needs rows in memory"):
+        estimator(4, variant="ridge").fit(blocks(np.eye(12), [6, 6]), np.arange(12) % 2)

@@ -1,0 +1,61 @@
+"""Prepared data sets as dask arrays, and the other way round."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from flrml import MFLRML
+from flrml.datasets import open_split as open_in_memory
+from flrml.datasets import prepare
+from flrml.distributed import open_split
+from flrml.distributed import prepare as prepare_blocks
+from tests.distributed.conftest import blocks
+
+
+def test_a_dask_array_without_a_cluster_says_what_to_do(text):
+    X, y = text
+    with pytest.raises(RuntimeError, match=r"distributed\.Client\(\)"):
+        MFLRML(5).fit(blocks(X, [80, 80]), y)
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    """A dense and a binary prepared data set."""
+    folder = tmp_path_factory.mktemp("stores")
+    prepare("digits", folder / "dense", options={"max_train": 200, "max_test": 50})
+    prepare("shapes10-16", folder / "binary", options={"models": [2, 1], "poses": 4})
+    return folder
+
+
+def dense(X):
+    X = X[:]
+    return X.toarray() if sp.issparse(X) else np.asarray(X)
+
+
+@pytest.mark.parametrize("layout", ["dense", "binary"])
+def test_a_store_opens_in_blocks_that_stay_on_disk(two, stores, layout):
+    X, y = open_in_memory(stores / layout / "train")
+    rows, labels = open_split(stores / layout / "train", rows_per_block=30)
+    assert rows.shape == X.shape
+    assert rows.dtype == X.dtype
+    np.testing.assert_array_equal(labels, y)
+    np.testing.assert_array_equal(dense(rows.compute()), dense(X))
+    np.testing.assert_array_equal(dense(rows[10:45].compute()), dense(X)[10:45])
+    held = two.persist(rows)
+    assert sum(two.nbytes(summary=False).values()) < 1e6
+    model = MFLRML(5, n_batches=2, random_state=0).fit(held, labels)
+    assert np.isfinite(model.components_).all()
+
+
+def test_blocks_are_written_as_a_prepared_data_set_and_read_back(two, tmp_path, text):
+    X, y = text
+    counts = 3 * X
+    parts = {"train": (blocks(counts[:120], [60, 60]), y[:120]), "test": (blocks(counts[120:], [40]), y[120:])}
+    meta = prepare_blocks(parts, tmp_path / "mine", name="mine")
+    assert meta["splits"]["train"]["shape"] == [120, 300]
+    assert meta["splits"]["train"]["layout"] == "csr"
+    found, labels = open_in_memory(tmp_path / "mine" / "train")
+    np.testing.assert_allclose(found.toarray(), X[:120].toarray(), atol=1e-6)
+    np.testing.assert_array_equal(labels, y[:120])
+    rows, _ = open_split(tmp_path / "mine" / "train", rows_per_block=50)
+    np.testing.assert_array_equal(rows.compute().toarray(), found.toarray())

@@ -1,0 +1,94 @@
+"""The tiny experiment through a real SLURM, by the profile that users get."""
+
+import json
+import os
+import re
+import subprocess
+import time
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.slurm]
+# The profile as it is, except that a test does not wait for a slow file system or for polite intervals.
+PROFILE = ["--workflow-profile", "workflow/profiles/slurm", "--slurm-init-seconds-before-status-checks", "1"]
+PROFILE += ["--seconds-between-status-checks", "1", "--latency-wait", "10"]
+
+
+def queue(variables):
+    """Jobs that SLURM knows: number, state, processors, memory and what the executor says of them."""
+    command = ["squeue", "--states=all", "--noheader", "--format=%i|%T|%C|%m|%k"]
+    done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=True)
+    return [line.split("|") for line in done.stdout.splitlines()]
+
+
+def metrics(project):
+    """Content of every metrics.json, times and memory apart, as bytes."""
+    found = {path: content for path, content in project.numbers().items() if path.endswith("metrics.json")}
+    return {path: json.dumps(content, sort_keys=True).encode() for path, content in found.items()}
+
+
+def test_the_tiny_experiment_gives_the_same_metrics_as_on_one_machine(submitting, finished):
+    before = {job[0] for job in queue(submitting.variables)}
+    said = submitting.run(*PROFILE)
+    assert len(metrics(finished)) == 6
+    assert metrics(submitting) == metrics(finished)
+    assert submitting.numbers() == finished.numbers()
+    runs = submitting.runs()
+    assert {run["status"] for run in runs} == {"FINISHED"}
+    assert sorted(run["tags"]["flrml.key"] for run in runs) == sorted(
+        run["tags"]["flrml.key"] for run in finished.runs()
+    )
+    assert not (submitting.work / "mlartifacts").exists()
+
+    jobs = [job for job in queue(submitting.variables) if job[0] not in before]
+    assert {state for _, state, *_ in jobs} == {"COMPLETED"}
+    submitted = [re.match(r"rule_([a-z]+)", job[4])[1] for job in jobs]
+    assert set(submitted) == {"prepare", "decompose", "train", "evaluate", "growth", "sweeps", "track"}
+    assert submitted.count("sweeps") == 1, "four sweep points in one submission"
+    assert "drawn: results/figures/margin.pdf" in said
+    asked = {name: (cpus, memory) for name, (*_, cpus, memory, _) in zip(submitted, jobs, strict=True)}
+    assert asked["train"][0] == "2"
+    assert asked["evaluate"] == ("1", "1001M")
+
+
+def test_a_cancelled_job_is_reported_and_the_rerun_completes(submitting, finished):
+    target = "results/runs/digits/flrml/seed0/metrics.json"
+    before = {job[0] for job in queue(submitting.variables)}
+    log = submitting.folder / "cancelled.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            submitting.command(*PROFILE, "--retries", "0", "--", target),
+            cwd=submitting.code,
+            env=submitting.environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    cancelled = None
+    while cancelled is None and process.poll() is None:
+        running = [job for job in queue(submitting.variables) if job[1] == "RUNNING" and job[0] not in before]
+        if running:
+            cancelled = running[0][0]
+            subprocess.run(["scancel", cancelled], env=submitting.environment, check=True)
+        time.sleep(0.2)
+    assert process.wait(120) != 0
+    said = log.read_text()
+    assert re.search(rf"SLURM-job '{cancelled}' failed, SLURM status is: 'CANCELLED", said), said
+    assert not (submitting.work / target).exists()
+
+    submitting.run(*PROFILE, "--", target)
+    assert (
+        submitting.numbers()[target.removeprefix("results/")]
+        == (finished.numbers()[target.removeprefix("results/")])
+    )
+
+
+def test_a_sqlite_store_is_refused_before_any_job_starts(fresh, cluster):
+    fresh.variables = cluster
+    before = queue(cluster)
+    said = fresh.run(*PROFILE, ok=False)
+    (line,) = (line for line in said.splitlines() if "SQLite" in line)
+    assert line.startswith("config: tracking_uri: jobs on several nodes cannot share the SQLite file of sqlite:///")
+    assert "MLFLOW_TRACKING_URI" in line
+    assert "Traceback" not in said
+    assert queue(cluster) == before
+    assert not fresh.results.exists()

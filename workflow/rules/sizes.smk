@@ -1,0 +1,65 @@
+# What a job asks for: threads, memory and run time, from the size of its data set.
+from flrml.lab.config import check_shared_tracking
+
+MEGABYTES_PER_THREAD = 64
+FEWEST_THREADS = 2
+MEGABYTES_READ_IN_A_MINUTE = 600  # from a file system that many share
+
+
+onstart:
+    if on_cluster():
+        try:
+            check_shared_tracking(os.environ.get("MLFLOW_TRACKING_URI") or config["tracking_uri"])
+        except ConfigError as error:
+            raise WorkflowError(f"config: {error}")
+
+
+def on_cluster():
+    """Whether jobs run elsewhere, or this is such a job. Known when jobs are planned, not before."""
+    return workflow.non_local_exec or workflow.remote_exec
+
+
+def data_mb(input):
+    """What the prepared data set takes on disk; 0 as long as it is not prepared."""
+    return sum(path.stat().st_size for path in Path(input.meta).parent.rglob("*.npy")) / 2**20
+
+
+def cores(wildcards, input):
+    """Threads of a timed job: here all, so that nothing runs beside it; on a cluster as many as its data occupy."""
+    if not on_cluster():
+        return ALL_CORES
+    return min(max(FEWEST_THREADS, round(data_mb(input) / MEGABYTES_PER_THREAD)), ALL_CORES)
+
+
+def memory(base, times):
+    """mem_mb of a job: a base and a multiple of the data set's size, doubled with every further attempt."""
+
+    def mem_mb(wildcards, input, attempt):
+        return int((base + times * data_mb(input)) * 2 ** (attempt - 1))
+
+    return mem_mb
+
+
+def memory_of_training(wildcards, input, attempt):
+    """mem_mb of a job that trains: what the data let expect, at most the limit of one training and its parent."""
+    most = config["memory_mb"] + 500
+    return int(min((1500 + 12 * data_mb(input)) * 2 ** (attempt - 1), most) if on_cluster() else most)
+
+
+def minutes(base, per_gigabyte):
+    """runtime of a job: a base and so much per gigabyte of data, doubled with every further attempt."""
+
+    def runtime(wildcards, input, attempt):
+        return int((base + per_gigabyte * data_mb(input) / 1024) * 2 ** (attempt - 1))
+
+    return runtime
+
+
+def minutes_of(trainings):
+    """runtime of a job with so many limited trainings: their limits, and the time to read the data."""
+
+    def runtime(wildcards, input):
+        count = trainings(wildcards) if callable(trainings) else trainings
+        return int(count * (config["minutes"] + data_mb(input) / MEGABYTES_READ_IN_A_MINUTE)) + 10
+
+    return runtime
