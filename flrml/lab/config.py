@@ -82,7 +82,7 @@ def _check_names(config: dict[str, Any]) -> None:
         for place, names in _mentioned(settings):
             for name in names:
                 _check_figure(
-                    config, f"figures.{figure}{place}", name, needs_svd=figure in ("convergence", "margin")
+                    config, f"figures.{figure}{place}", name, needs_svd=figure in ("convergence", "margin", "ridge")
                 )
     if "convergence" in config["figures"] and not {"flrml", "flrml-reference"} & set(config["methods"]):
         raise ConfigError("figures.convergence: needs flrml or flrml-reference among the methods")

@@ -208,6 +208,52 @@ def draw_growth(stem: str | Path, paths: Iterable[str]) -> None:
     write_numbers(stem, ["method", "axis", "size", "quantity", "value"], rows)
 
 
+def draw_ridge(stem: str | Path, paths: Iterable[str]) -> None:
+    """Accuracy and objective per iteration of the variants on two data sets; accuracy against the ridge on all."""
+    results = [result for path in paths if (result := read_json(path))["outcome"] == "ok"]
+    followed = results[:2]
+    rows: list[tuple] = []
+    with panels(stem, 2 * len(followed) + bool(results), size=(3.0, 2.5)) as axes:
+        for panel, below, result in zip(axes, axes[len(followed) :], followed, strict=False):
+            _follow(panel, below, result, rows)
+        if results:
+            panel = axes[-1]
+            for style, result in enumerate(results):
+                ridges, accuracies = zip(*result["ridges"], strict=True)
+                colour, marker = COLOURS[(style + 3) % 8], MARKERS[(style + 3) % 8]
+                panel.plot(ridges, 100 * np.array(accuracies), marker=marker, color=colour, label=result["dataset"])
+                panel.axhline(100 * result["cosine"], color=colour, linestyle=":", linewidth=0.9)
+                rows += [(result["dataset"], "closed form", g, "accuracy", a) for g, a in result["ridges"]]
+            panel.set(
+                title="whitening ← ridge → own geometry",
+                xlabel="ridge g (dotted: cosine on X)",
+                ylabel="5-NN accuracy (%)",
+                xscale="log",
+            )
+            panel.legend(loc="best")
+    write_numbers(stem, ["dataset", "variant", "iteration or ridge", "quantity", "value"], rows)
+
+
+def _follow(panel: Axes, below: Axes, result: dict, rows: list[tuple]) -> None:
+    """Accuracy per iteration above, objective below, of each variant on one data set."""
+    for style, (method, followed) in enumerate(result["variants"].items()):
+        look: Any = {"marker": MARKERS[style], "color": COLOURS[style], "label": METHODS[method].label}
+        accuracies = 100 * np.array(followed["accuracies"])
+        panel.plot(accuracies, **look)
+        relative = np.array(followed["objective"])
+        relative = relative / relative[0] if len(relative) else relative
+        below.plot(relative, **look)
+        rows += [(result["dataset"], method, step, "accuracy", a / 100) for step, a in enumerate(accuracies)]
+        rows += [(result["dataset"], method, step, "relative objective", f) for step, f in enumerate(relative)]
+    panel.axhline(100 * result["cosine"], color="black", linestyle=":", linewidth=1, label="cosine on X")
+    rows.append((result["dataset"], "cosine", 0, "accuracy", result["cosine"]))
+    panel.set(title=result["dataset"], xlabel="iteration", ylabel="5-NN accuracy (%)")
+    below.set(title=result["dataset"], xlabel="iteration", ylabel="objective / first objective")
+    for axes in (panel, below):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    panel.legend(loc="best", fontsize=7)
+
+
 def _finished(paths: Iterable[str], axis: str) -> list[dict]:
     """Results of a sweep in the order of its axis, without repeats that did not come to their end."""
     results = [read_json(path) for path in paths]

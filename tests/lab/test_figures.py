@@ -88,3 +88,22 @@ def test_the_same_results_give_the_same_bytes(tmp_path, stem):
         figures.draw_front(stem, paths)
         kept.append([stem.with_suffix(suffix).read_bytes() for suffix in (".pdf", ".png", ".csv")])
     assert kept[0] == kept[1]
+
+
+def test_ridge_follows_two_data_sets_and_sweeps_all(tmp_path, stem):
+    followed = {"accuracies": [0.5, 0.6], "objective": [2.0, 1.0]}
+    contents = [
+        {
+            "dataset": name,
+            "outcome": "ok",
+            "cosine": 0.7,
+            "variants": {"flrml": followed, "flrml-ridge": followed | {"objective": []}},
+            "ridges": [[0.1, 0.6], [10.0, 0.8]],
+        }
+        for name in "abc"
+    ]
+    figures.draw_ridge(stem, files(tmp_path, [*contents, {"outcome": "T", "reason": "slow"}]))
+    rows = numbers(stem)
+    assert sum(row["variant"] == "closed form" for row in rows) == 6
+    assert {row["dataset"] for row in rows if row["variant"] == "flrml"} == {"a", "b"}
+    assert [row["value"] for row in rows if row["quantity"] == "relative objective"][:2] == ["1.0", "0.5"]

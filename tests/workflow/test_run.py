@@ -92,6 +92,13 @@ def test_each_figure_and_table_is_a_target_by_name(fresh):
     }
 
 
+def test_the_figure_of_the_ridge_needs_both_decompositions(fresh):
+    config = copy.deepcopy(TINY)
+    config["figures"]["ridge"] = {"datasets": ["digits"]}
+    expected = {"prepare": 1, "decompose": 2, "explain": 1, "figure_ridge": 1}
+    assert fresh.planned("figure_ridge", config=config) == expected
+
+
 def test_offline_plans_only_data_sets_that_need_no_download(fresh):
     config = copy.deepcopy(TINY) | {"offline": True}
     config["datasets"]["r8"] = {}

@@ -84,7 +84,11 @@ def spectrum_input(wildcards):
 
 def method_source(wildcards):
     place = METHODS[wildcards.method].estimator.__module__.removeprefix("flrml.").replace(".", "/")
-    shared = ["baselines/common"] if place.startswith("baselines/") else ["metric", "loss", "stiefel"]
+    shared = (
+        ["baselines/common"]
+        if place.startswith("baselines/")
+        else ["metric", "loss", "stiefel", "ridge", "supervision"]
+    )
     return source(place, *shared, "rows", "lab/training", "lab/measure") + cluster_source()
 
 

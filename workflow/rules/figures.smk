@@ -89,3 +89,21 @@ rule figure_growth:
         "../../envs/flrml.yaml"
     script:
         "../scripts/figure.py"
+
+
+rule figure_ridge:
+    input:
+        results=[
+            f"{RESULTS}/sweeps/ridge/{dataset}.json"
+            for dataset in (FIGURE_SETTINGS.get("ridge") or {}).get("datasets", [])
+        ],
+        code=source("lab/figures"),
+    output:
+        drawn("ridge", "Beyond the paper"),
+    log:
+        f"{RESULTS}/logs/figures/ridge.log",
+    localrule: True
+    conda:
+        "../../envs/flrml.yaml"
+    script:
+        "../scripts/figure.py"

@@ -89,3 +89,29 @@ rule growth:
         memory_mb=config["memory_mb"],
     script:
         "../scripts/growth.py"
+
+
+rule explain:
+    input:
+        meta=data,
+        plain=lambda wildcards: spectrum_of(wildcards.dataset, "flrml"),
+        centred=lambda wildcards: spectrum_of(wildcards.dataset, "flrml-reference"),
+        code=[*LEARNING, *source("ridge", "supervision", "lab/explain")],
+    output:
+        f"{RESULTS}/sweeps/ridge/{{dataset}}.json",
+    log:
+        f"{RESULTS}/logs/sweeps/ridge-{{dataset}}.log",
+    group:
+        "sweeps"
+    conda:
+        "../../envs/flrml.yaml"
+    resources:
+        mem_mb=int(config["memory_mb"]),
+        runtime=lambda wildcards: minutes_of(4),
+    params:
+        run=lambda wildcards: run_of(wildcards.dataset, "flrml-ridge", n_neighbors=config["n_neighbors"]),
+        ridges=lambda wildcards: FIGURE_SETTINGS["ridge"]["ridges"],
+        minutes=4 * config["minutes"],
+        memory_mb=config["memory_mb"],
+    script:
+        "../scripts/explain.py"

@@ -1,0 +1,16 @@
+from pathlib import Path
+
+from flrml.lab.explain import explain
+from flrml.lab.logs import logged
+
+with logged(snakemake.log[0]) as say:
+    result = explain(
+        Path(snakemake.input.meta).parent,
+        {"plain": snakemake.input.plain, "centred": snakemake.input.centred},
+        snakemake.output[0],
+        run=snakemake.params.run,
+        ridges=snakemake.params.ridges,
+        minutes=snakemake.params.minutes,
+        memory_mb=snakemake.params.memory_mb,
+    )
+    say(f"{result['dataset']:>14} variants followed: {result['outcome']}")
