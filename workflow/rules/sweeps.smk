@@ -106,8 +106,8 @@ rule explain:
     conda:
         "../../envs/flrml.yaml"
     resources:
-        mem_mb=int(config["memory_mb"]),
-        runtime=lambda wildcards: minutes_of(4),
+        mem_mb=memory_of_training,
+        runtime=minutes_of(lambda wildcards: 4),
     params:
         run=lambda wildcards: run_of(wildcards.dataset, "flrml-ridge", n_neighbors=config["n_neighbors"]),
         ridges=lambda wildcards: FIGURE_SETTINGS["ridge"]["ridges"],
