@@ -46,6 +46,8 @@ def explain(
         Limits of all the trainings together.
     """
     started = time.time()
+    # The run is that of the ridge variant; the other methods bring their own variant.
+    parameters = {name: value for name, value in run["parameters"].items() if name != "variant"}
 
     def work() -> dict:
         (X, y), (X_test, y_test) = (load_rows(Path(data) / part) for part in ("train", "test"))
@@ -57,7 +59,7 @@ def explain(
             return knn_accuracy(embedded, y, embedded_test, y_test, n_neighbors=run["n_neighbors"])
 
         def make(method: str, **more: Any) -> Any:
-            return build(method, **accepted(method, run["parameters"] | {"random_state": 0} | more))
+            return build(method, **accepted(method, parameters | {"random_state": 0} | more))
 
         def follow(method: str, spectrum: Spectrum) -> dict:
             model, accuracies = make(method, tol=0.0), []

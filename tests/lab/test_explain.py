@@ -12,7 +12,11 @@ def test_every_variant_is_followed(tmp_path):
         decompose_dataset(
             data, spectra[kind], tmp_path / f"{kind}.json", max_rank=40, centred=kind == "centred", seed=0
         )
-    run = {"dataset": "digits", "parameters": {"n_components": 10, "max_iter": 4}, "n_neighbors": 5}
+    run = {
+        "dataset": "digits",
+        "parameters": {"variant": "ridge", "n_components": 10, "max_iter": 4},
+        "n_neighbors": 5,
+    }
     result = explain(data, spectra, tmp_path / "out.json", run=run, ridges=[0.1, 10.0], minutes=2, memory_mb=4000)
     assert result["outcome"] == "ok"
     assert list(result["variants"]) == ["flrml", "flrml-reference", "flrml-ridge"]
