@@ -7,7 +7,8 @@ import numpy as np
 
 from tests.workflow.project import TINY
 
-DRAWN = {f"figure_{name}": 1 for name in ("smoothing", "convergence", "margin", "batches", "front", "growth")}
+FIGURES = ("smoothing", "convergence", "margin", "batches", "front", "growth", "ridge")
+DRAWN = {f"figure_{name}": 1 for name in FIGURES}
 TABULATED = {f"table_{name}": 1 for name in ("complexity", "with_svd", "without_svd")}
 
 
@@ -77,7 +78,7 @@ def test_a_changed_parameter_of_one_method_retrains_only_that_method(project):
 
 def test_a_changed_rank_of_the_svd_invalidates_what_follows(project):
     planned = project.planned(config=TINY | {"max_rank": 30})
-    assert (planned["prepare"], planned["triplets"], planned["decompose"]) == (0, 0, 2)
+    assert (planned["prepare"], planned["triplets"], planned["decompose"]) == (0, 0, 3)
     assert planned["train"] == planned["evaluate"] == 2  # of the method that starts from the SVD
     assert (planned["sweep_margin"], planned["sweep_batches"]) == (2, 0)
 

@@ -8,7 +8,7 @@ import time
 
 from tests.workflow.project import TINY
 
-FIGURES = ["smoothing", "convergence", "margin", "batches", "front", "growth"]
+FIGURES = ["smoothing", "convergence", "margin", "batches", "front", "growth", "ridge"]
 TABLES = ["datasets", "complexity", "with_svd", "without_svd"]
 
 
