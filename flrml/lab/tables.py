@@ -158,7 +158,12 @@ def complexity_table(paths: Iterable[str]) -> Table:
     for path in paths:
         result = read_json(path)
         method = METHODS[result["method"]]
-        if result["outcome"] == "ok" and method.paper and result["n_iter"] and "variant" not in method.parameters:
+        if (
+            result["outcome"] == "ok"
+            and method.paper
+            and result["n_iter"]
+            and method.parameters.get("variant", "paper") == "paper"
+        ):
             per_iteration = result["train_seconds"] / result["n_iter"]
             text = f"{result['dataset']} {1000 * per_iteration:.3g} ms, {result['peak_mb']:,.0f} MB"
             measured.setdefault(method.paper, []).append(text)
