@@ -36,7 +36,8 @@ MARGIN = 0.1  # of the cosine, for margin_ratio = 1
 WORKING_ROWS = 10000  # among which neighbours are sought
 ANCHORS = 2000  # of them, whose neighbours are sought in a round
 START_ROWS = 2000  # of the first mini-batch
-HELD_OUT, MOST_HELD_OUT = 0.2, 4000
+HELD_OUT, MOST_HELD_OUT = 0.2, 2000  # share of the groups, and rows of them that are judged
+FINALISTS, CLOSE = 2, 0.01  # rounds are tried for so many ridges, whose scores are so close to the best
 SOUND = 100  # squared lengths below so many units of rounding, relative to the longest, are noise
 
 
@@ -72,8 +73,8 @@ class WhitenedRows:
         V, bound to its data.
     ridge : float
         g.
-    held : ndarray of shape (r, r), optional
-        VᵀV of rows that are held out. The Gram matrix of E is then taken without them, else it counts as diag(c²).
+    held : ndarray of shape (h, r), optional
+        Rows of V that are held out. The Gram matrix that whitens is then taken without them.
     """
 
     def __init__(self, spectrum: Spectrum, ridge: float, held: NDArray | None = None):
@@ -81,17 +82,14 @@ class WhitenedRows:
         gamma = ridge * np.mean(sigma**2)
         self.V = spectrum
         self.c = (sigma / np.sqrt(sigma**2 + gamma)).astype(spectrum.singular_values.dtype)[:, None]
-        self._factor = None
-        if held is not None:
-            # Σ² + γ without the rows held out is diag(σ² + γ)^½ (I − diag(c) VᵀV diag(c)) diag(σ² + γ)^½.
-            A = -self.c * held * self.c.T
-            A[np.diag_indices_from(A)] += 1 + SOUND * np.finfo(A.dtype).eps
-            self._factor = _cholesky(A)
+        # Without rows F of E, the whitened Gram matrix plus ridge is I − FᵀF instead of I.
+        self._held = None if held is None else held * self.c.T
+        self._factor = None if self._held is None else _cholesky(self._held)
 
     def on(self, spectrum: Spectrum) -> "WhitenedRows":
         """Other rows of the same data."""
         other = WhitenedRows.__new__(WhitenedRows)
-        other.V, other.c, other._factor = spectrum, self.c, self._factor
+        other.V, other.c, other._held, other._factor = spectrum, self.c, self._held, self._factor
         return other
 
     def embed(self, B: NDArray) -> NDArray:
@@ -105,20 +103,30 @@ class WhitenedRows:
     def pull(self, R: NDArray) -> NDArray:
         """Eᵀ R, as a direction of the whitened space."""
         G = self.c * self.V.transposed_matmul(R)
-        return G if self._factor is None else scipy.linalg.cho_solve((self._factor, True), G, check_finite=False)
+        if self._held is None:
+            return G
+        F = self._held  # (I − FᵀF)⁻¹ = I + Fᵀ (I − F Fᵀ)⁻¹ F
+        return G + F.T @ scipy.linalg.cho_solve((self._factor, True), F @ G, check_finite=False)
 
     def inner(self, B: NDArray) -> NDArray:
         """Inner products of directions: BᵀB for whitened rows."""
-        root = B if self._factor is None else self._factor.T @ B
-        return (root.T @ root).astype(np.float64)
+        products = (B.T @ B).astype(np.float64)
+        if self._held is not None:
+            FB = self._held @ B
+            products -= FB.T @ FB
+        return products
 
 
-def _cholesky(A: NDArray) -> NDArray:
-    """Lower factor of A, which rounding may have pushed below zero where a held row stands alone."""
-    try:
-        return scipy.linalg.cholesky(A, lower=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        return scipy.linalg.cholesky(A + 0.01 * np.eye(len(A), dtype=A.dtype), lower=True, check_finite=False)
+def _cholesky(F: NDArray) -> NDArray:
+    """Lower factor of I − F Fᵀ, which rounding may push below zero where a held row stands alone."""
+    S = -(F @ F.T)
+    for spare in (SOUND * np.finfo(S.dtype).eps, 0.01):
+        S[np.diag_indices_from(S)] += 1 + spare
+        try:
+            return scipy.linalg.cholesky(S, lower=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            S[np.diag_indices_from(S)] -= 1
+    raise np.linalg.LinAlgError("rows that are held out are not those of a spectrum")
 
 
 class Plane:
@@ -240,13 +248,11 @@ def rows_of(spectrum: Spectrum, rows: NDArray) -> Spectrum:
     return replace(spectrum, X=spectrum.X[rows])
 
 
-def gram_of(spectrum: Spectrum) -> NDArray:
-    """VᵀV of some rows."""
+def explicit(spectrum: Spectrum) -> NDArray:
+    """Some rows of V as an array."""
     if spectrum.side == "left":
-        V = spectrum.basis
-    else:
-        V = product(spectrum.X, spectrum.basis / spectrum.singular_values)
-    return V.T @ V
+        return spectrum.basis
+    return product(spectrum.X, spectrum.basis / spectrum.singular_values)
 
 
 def solve(
@@ -323,6 +329,10 @@ def _open_choices(parameters: Any) -> dict[str, Any]:
     }
 
 
+def _at_most(most: int, rows: NDArray, random: np.random.RandomState) -> NDArray:
+    return rows if len(rows) <= most else np.sort(random.choice(rows, most, replace=False))
+
+
 def choose(
     spectrum: Spectrum,
     known: Supervision,
@@ -338,8 +348,8 @@ def choose(
     """Try ridges, shares and rounds on rows that are held out; return what was tried, the best first.
 
     The singular directions are those of all rows, found without any label; the Gram matrix that whitens is that
-    of the rows that are not held out, so that the overfitting of a small ridge shows. The closed form is tried for
-    one ridge after the other and every share, rounds for the best of them.
+    of the rows that are not judged, so that the overfitting of a small ridge shows. The closed form is tried for
+    one ridge after the other and every share, rounds for the best two ridges.
 
     Parameters
     ----------
@@ -360,13 +370,12 @@ def choose(
     """
     if len(ridges) == len(shares) == 1 and rounds is not None:
         return [Choice(ridges[0], shares[0], rounds)]
-    rows, held = known.hold_out(HELD_OUT, MOST_HELD_OUT, random)
+    rows, held = known.hold_out(HELD_OUT, random)
     if len(held) == 0 or len(rows) == 0:  # too few rows to learn anything from
         return [Choice(ridges[len(ridges) // 2], shares[len(shares) // 2], rounds or 0)]
-    if len(rows) > WORKING_ROWS:
-        rows = np.sort(random.choice(rows, WORKING_ROWS, replace=False))
+    rows, held = _at_most(WORKING_ROWS, rows, random), _at_most(MOST_HELD_OUT, held, random)
     learned_from, V, V_held = known.subset(rows), rows_of(spectrum, rows), rows_of(spectrum, held)
-    K = gram_of(V_held)
+    F = explicit(V_held)
     tried: list[Choice] = []
 
     def judge(whitened: WhitenedRows, found: Solution, choice: Choice) -> Choice:
@@ -376,17 +385,20 @@ def choose(
         return tried[-1]
 
     def with_ridge(ridge: float) -> Trial:
-        whitened = WhitenedRows(V, ridge, K)
+        whitened = WhitenedRows(V, ridge, F)
         of_share = closed_form(whitened, learned_from, d)
         solutions = {share: of_share(share) for share in shares}
         judged = [judge(whitened, solution, Choice(ridge, share)) for share, solution in solutions.items()]
         best = max(judged, key=lambda choice: choice.rank)
         return best, solutions[best.local], whitened
 
-    choice, solution, whitened = max(_climb(with_ridge, sorted(ridges)), key=lambda trial: trial[0].rank)
-    for number in range(1, (MAX_ROUNDS if rounds is None else rounds) + 1):
-        solution = another_round(whitened, learned_from, solution, margin, random)[0]
-        judge(whitened, solution, replace(choice, rounds=number))
+    best = sorted(_climb(with_ridge, sorted(ridges)), key=lambda trial: trial[0].rank, reverse=True)
+    for choice, solution, whitened in best[:FINALISTS]:
+        if choice.score < best[0][0].score - CLOSE:
+            break
+        for number in range(1, (MAX_ROUNDS if rounds is None else rounds) + 1):
+            solution = another_round(whitened, learned_from, solution, margin, random)[0]
+            judge(whitened, solution, replace(choice, rounds=number))
     if rounds is not None:
         tried = [choice for choice in tried if choice.rounds == rounds]
     return sorted(tried, key=lambda choice: choice.rank, reverse=True)

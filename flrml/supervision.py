@@ -32,7 +32,7 @@ class Supervision(Protocol):
     def subset(self, rows: NDArray) -> "Supervision":
         """The same for some of the rows."""
 
-    def hold_out(self, share: float, most: int, random: np.random.RandomState) -> tuple[NDArray, NDArray]:
+    def hold_out(self, share: float, random: np.random.RandomState) -> tuple[NDArray, NDArray]:
         """Row numbers to learn from and to validate on."""
 
     def score(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> float:
@@ -106,14 +106,13 @@ class Labels:
         """The same for some of the rows."""
         return Labels(self.label[rows], None if self._alone else self.groups[rows])
 
-    def hold_out(self, share: float, most: int, random: np.random.RandomState) -> tuple[NDArray, NDArray]:
+    def hold_out(self, share: float, random: np.random.RandomState) -> tuple[NDArray, NDArray]:
         """Hold out a share of the groups of every class; a class with a single group loses none."""
-        n_held = min(int(share * len(self.label)), most)
         held = np.zeros(len(self.label), dtype=bool)
         first = np.unique(self.groups, return_index=True)[1]
         for label in range(self.label.max() + 1):
             mine = self.groups[first][self.label[first] == label]
-            wanted = round(len(mine) * n_held / len(self.label))
+            wanted = round(share * len(mine))
             chosen = random.permutation(mine)[
                 : min(max(wanted, 1 if wanted or len(mine) > 4 else 0), len(mine) - 1)
             ]
@@ -172,11 +171,10 @@ class Triplets:
         T = place[self.triplets]
         return Triplets(T[(T >= 0).all(axis=1)], len(rows), self.groups[rows])
 
-    def hold_out(self, share: float, most: int, random: np.random.RandomState) -> tuple[NDArray, NDArray]:
+    def hold_out(self, share: float, random: np.random.RandomState) -> tuple[NDArray, NDArray]:
         """Hold out a share of the groups."""
         names = random.permutation(np.unique(self.groups))
-        n_held = min(share, most / self.n) * len(names)
-        held = np.isin(self.groups, names[: int(n_held)])
+        held = np.isin(self.groups, names[: int(share * len(names))])
         return np.flatnonzero(~held), np.flatnonzero(held)
 
     def score(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> float:

@@ -57,14 +57,17 @@ def test_no_ridge_whitens_and_a_large_one_keeps_the_geometry(problem):
 
 def test_rows_held_out_do_not_whiten(problem):
     X, _, spectrum = problem
-    held = spectrum.transposed_matmul(np.eye(90)[:, :30])
-    rows = WhitenedRows(spectrum, 1.0, held @ held.T)
+    rows = WhitenedRows(spectrum, 1.0, (spectrum @ np.eye(12))[:30])
     sigma, U = spectrum.singular_values, spectrum.basis
     gamma = np.mean(sigma**2)
     Z = X[30:] @ U
     B = np.random.RandomState(0).standard_normal((12, 3))
     W = B / np.sqrt(sigma**2 + gamma)[:, None]
-    assert np.allclose(rows.inner(B), W.T @ (Z.T @ Z + gamma * np.eye(12)) @ W, atol=1e-8)
+    A = Z.T @ Z + gamma * np.eye(12)
+    assert np.allclose(rows.inner(B), W.T @ A @ W, atol=1e-8)
+    R = np.random.RandomState(1).standard_normal((90, 2))
+    half = np.sqrt(sigma**2 + gamma)[:, None]
+    assert np.allclose(rows.pull(R), half * np.linalg.solve(A, (X @ U).T @ R), atol=1e-8)
 
 
 def test_a_round_solves_the_step_in_its_plane(problem):

@@ -118,7 +118,7 @@ class TunedLDA(ReducedBaseline):
         label, random = self._labels(X, y), check_random_state(self.random_state)
         reduced = self._reduce(X, spectrum, random)
         known, Z = Labels(label, groups), reduced.Z
-        rows, held = known.hold_out(0.2, 4000, random)
+        rows, held = known.hold_out(0.2, random)
         self.shrinkage_ = SHRINKAGES[3]
         if len(held):
             inner = _Scatter(Z[rows], label[rows])
