@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from flrml import stiefel
-from flrml.distributed.blocks import RowBlocks
+from flrml.distributed.blocks import RowBlocks, rows_at_rest
 from flrml.distributed.spectral import BlockSpectrum, decompose, from_spectrum
 from flrml.exceptions import SpectrumError
 from flrml.loss import INITIAL_ROUNDS, MARGIN_SAMPLES, objective, slope, softplus
@@ -50,6 +50,11 @@ def fit_flrml(model: Any, X: Any, y: Any, triplets: Any, spectrum: Any) -> Any:
         Decomposition of X. Only its shape is compared with X: to digest X, all of it would have to travel.
     """
     rows = RowBlocks(X)
+    with rows_at_rest(rows.client):
+        return _fit(model, rows, y, triplets, spectrum)
+
+
+def _fit(model: Any, rows: RowBlocks, y: Any, triplets: Any, spectrum: Any) -> Any:
     if rows.shape[0] < 3:
         raise ValueError(f"Found array with {rows.shape[0]} sample(s) while a minimum of 3 is required by FLRML.")
     rows.check_finite()
@@ -134,7 +139,9 @@ class BlockLoss:
         self._margin_rows = np.arange(n)
         if reference and n > MARGIN_SAMPLES:
             self._margin_rows = random.choice(n, MARGIN_SAMPLES, replace=False)
-        self.contrasted = _contrasted(self.rows, self.V, contrast_matrix(*triplet_counts(triplets, n, dtype)))
+        self.contrasted = _contrasted(
+            self.rows, self.V, contrast_matrix(*triplet_counts(triplets, n, dtype)), spectrum.rank
+        )
 
     def start(self, E: Images) -> None:
         """Find the first weights, as in memory: s ← μ(k) until the hinge sum settles within 1 %."""
@@ -154,7 +161,8 @@ class BlockLoss:
                 break
 
     def image(self, P: NDArray) -> Images:
-        """E = V P and M = Aᵀ V P."""
+        """E = V P and M = Aᵀ V P; workers that have joined take their share from here on."""
+        self.rows.deal()
         point = self.rows.given(P.astype(self.rows.dtype, copy=False))
         return Images(self.rows, self.rows.map(_image, self.V, self.contrasted, point))
 
@@ -204,7 +212,7 @@ class BlockLoss:
         return (total * slope(k)).astype(np.float64)
 
 
-def _contrasted(rows: RowBlocks, V: list[Future], contrasts: sp.csr_matrix) -> list[Future]:
+def _contrasted(rows: RowBlocks, V: list[Future], contrasts: sp.csr_matrix, rank: int) -> list[Future]:
     """Rows of Aᵀ V of each block: the rows of V that its triplets name are fetched from their blocks.
 
     A few blocks are worked at once, because those rows take several times the memory of a block.
@@ -216,14 +224,22 @@ def _contrasted(rows: RowBlocks, V: list[Future], contrasts: sp.csr_matrix) -> l
         needed = np.unique(own.indices)
         places = np.searchsorted(needed, rows.bounds)
         taken = [
-            rows.client.submit(_take, V[a], needed[i:j] - rows.bounds[a], pure=False)
+            rows.client.submit(
+                _take,
+                V[a],
+                needed[i:j] - rows.bounds[a],
+                workers=[rows.places[a]],
+                allow_other_workers=True,
+                pure=False,
+            )
             for a, (i, j) in enumerate(pairwise(places))
             if j > i
         ]
         local = sp.csr_matrix(
             (own.data, np.searchsorted(needed, own.indices), own.indptr), shape=(stop - start, len(needed))
         )
-        found.append(rows.client.submit(_mixed, local, taken, V[0], pure=False))
+        here = {"workers": [rows.places[len(found)]], "allow_other_workers": True, "pure": False}
+        found.append(rows.client.submit(_mixed, local, taken, rank, **here))
         if len(found) >= at_once:
             wait(found[-at_once])
     return found
@@ -233,10 +249,8 @@ def _take(V: NDArray, numbers: NDArray) -> NDArray:
     return V[numbers]
 
 
-def _mixed(contrasts: sp.csr_matrix, taken: list[NDArray], some: NDArray) -> NDArray:
-    if not taken:
-        return np.zeros((contrasts.shape[0], some.shape[1]), dtype=some.dtype)
-    out, start = np.zeros((contrasts.shape[0], some.shape[1]), dtype=some.dtype), 0
+def _mixed(contrasts: sp.csr_matrix, taken: list[NDArray], rank: int) -> NDArray:
+    out, start = np.zeros((contrasts.shape[0], rank), dtype=contrasts.dtype), 0
     columns = contrasts.tocsc()
     for part in taken:
         out += columns[:, start : start + len(part)] @ part

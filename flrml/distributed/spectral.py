@@ -165,10 +165,7 @@ def from_spectrum(rows: RowBlocks, spectrum: Spectrum) -> BlockSpectrum:
         Its decomposition.
     """
     V = _left_blocks(rows, spectrum.basis, spectrum.singular_values, spectrum.side)
-    dual, means = (
-        None if whole is None else [rows.given(part) for part in rows.split(whole)]
-        for whole in (spectrum.dual, spectrum.means)
-    )
+    dual, means = (None if whole is None else rows.dealt(whole) for whole in (spectrum.dual, spectrum.means))
     values, basis = spectrum.singular_values, spectrum.basis
     return BlockSpectrum(rows, values, basis, spectrum.side, V, dual, means, spectrum.settings)
 
@@ -177,7 +174,7 @@ def _left_blocks(rows: RowBlocks, basis: NDArray, values: NDArray, side: str) ->
     """V of each block: X U Σ⁻¹ where the client has U, else the rows of V."""
     if side == "right":
         return rows.map(_times, rows.futures, rows.given(basis / values))
-    return [rows.given(part) for part in rows.split(basis)]
+    return rows.dealt(basis)
 
 
 def _or_none(parts: list[Future] | None, rows: RowBlocks) -> list:
@@ -204,7 +201,7 @@ def _randomized(
 ) -> tuple[NDArray, list[Future], list[Future]]:
     """Singular values and blocks of V and F, by the scheme of :mod:`flrml.spectrum`."""
     width = min(max_rank + OVERSAMPLING, *rows.shape)
-    start = [rows.given(random.standard_normal((size, width))) for size in rows.sizes]
+    start = [rows.given(random.standard_normal((size, width)), block) for block, size in enumerate(rows.sizes)]
     Q = _orthonormal(rows, start)
     for _ in range(POWER_ITERATIONS - 1):
         Q = _orthonormal(rows, _gram_times(rows, means, Q))

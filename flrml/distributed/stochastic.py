@@ -10,19 +10,20 @@ import threading
 import uuid
 from asyncio import CancelledError
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from dask.sizeof import sizeof
 from distributed import Future, get_worker
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from threadpoolctl import threadpool_limits
 
-from flrml.distributed.blocks import RowBlocks, connected
+from flrml.distributed.blocks import RowBlocks, rows_at_rest
 from flrml.distributed.stored import opened
 from flrml.minibatch import MFLRML
 from flrml.triplets import check_triplets, contrast_matrix, draw_triplets, triplet_counts
@@ -75,15 +76,13 @@ def fit_mflrml(
     shards = Shards(model, X, None if y is None else np.asarray(y), triplets, reset=reset)
     if reset:
         model.update_bytes_ = []
-    try:
+    with rows_at_rest(shards.client), closing(shards):
         for batch in range(n_batches):
             shards.step()
             model._say(f"step {batch + 1}/{n_batches}: mean hinge {model.history_[-1]:.4g} margins")
             if callback is not None:
                 shards.settle()
                 callback(model)
-    finally:
-        shards.forget()
     model._settle()
     return model
 
@@ -111,6 +110,11 @@ class Update:
         """Size when it is sent."""
         rows = (self.X.data, self.X.indices, self.X.indptr) if sp.issparse(self.X) else (self.X,)
         return sum(part.nbytes for part in (*rows, self.C, self.weights))
+
+
+@sizeof.register(Update)
+def _size_of_update(update: Update) -> int:
+    return update.nbytes
 
 
 @dataclass
@@ -154,9 +158,8 @@ class Shards:
     """
 
     def __init__(self, model: MFLRML, X: Any, y: NDArray | None, triplets: Any, *, reset: bool):
-        self.client, self.model, self.fit = connected(), model, uuid.uuid4().hex
-        workers = self._workers()
-        self.rows = RowBlocks(X, place=lambda count: [workers[i % len(workers)] for i in range(count)])
+        self.rows, self.model, self.fit = RowBlocks(X), model, uuid.uuid4().hex
+        self.client = self.rows.client
         self._check(y, triplets, reset)
         self.y, self.triplets = y, None if triplets is None else check_triplets(triplets, self.rows.shape[0])
         if reset:
@@ -166,16 +169,13 @@ class Shards:
             model.n_iter_, model.history_ = 0, np.empty(0)
         self.updates: list[Future] = []
         self.moved, self.settled = 0, False  # steps of this fit so far; whether the map was settled after the last
-        self._deal(workers)
+        self._deal()
 
     def step(self) -> None:
         """One mini-batch of every shard, their updates averaged into the map."""
-        workers = self._workers()
-        if min(len(workers), len(self.rows.futures)) > len(self.shards):
-            self._deal(workers)
-        for shard in self.shards:
-            if shard.worker not in workers:  # it is dead: the worker with fewest shards takes over
-                shard.worker = min(workers, key=[other.worker for other in self.shards].count)
+        if self.rows.deal() and len(set(self.rows.places)) > len(self.shards):
+            self._deal()
+        self._spread()
         futures = [self._submit(shard) for shard in self.shards]
         found = []
         for number, shard in enumerate(self.shards):
@@ -195,7 +195,7 @@ class Shards:
         self.model._settle()
         self.settled = True
 
-    def forget(self) -> None:
+    def close(self) -> None:
         """Let the workers drop their replicas."""
         with suppress(Exception):  # a worker may be dying
             self.client.run(_forget, self.fit)
@@ -217,30 +217,26 @@ class Shards:
             check_consistent_length(self.rows, column_or_1d(y))
             check_classification_targets(y)
 
-    def _workers(self) -> list[str]:
-        workers = sorted(self.client.nthreads())
-        if not workers:
-            self.client.wait_for_workers(1)
-            workers = sorted(self.client.nthreads())
-        return workers
-
-    def _deal(self, workers: list[str]) -> None:
-        """Give every worker a shard: blocks in its memory, and its share of those that are in nobody's."""
-        holders = self.client.who_has(self.rows.futures)
-        share = -(-len(self.rows.futures) // len(workers))
-        hands: dict[str, list[int]] = {worker: [] for worker in workers}
-        for number, future in enumerate(self.rows.futures):
-            holding = [
-                worker for worker in holders.get(future.key, ()) if len(hands.get(worker, [0] * share)) < share
-            ]
-            hands[holding[0] if holding else min(hands, key=lambda worker: len(hands[worker]))].append(number)
-        dealt = {worker: numbers for worker, numbers in hands.items() if numbers}
+    def _deal(self) -> None:
+        """A shard for every worker that has blocks."""
+        hands: dict[str, list[int]] = {}
+        for number, place in enumerate(self.rows.places):
+            hands.setdefault(place, []).append(number)
         seeds: list[Any] = [self.model._random]
-        if len(dealt) > 1:
-            seeds = [np.random.RandomState(seed) for seed in self.model._random.randint(2**31, size=len(dealt))]
+        if len(hands) > 1:
+            seeds = [np.random.RandomState(seed) for seed in self.model._random.randint(2**31, size=len(hands))]
         self.shards = [
-            self._shard(worker, numbers, seed) for (worker, numbers), seed in zip(dealt.items(), seeds, strict=True)
+            self._shard(worker, numbers, seed) for (worker, numbers), seed in zip(hands.items(), seeds, strict=True)
         ]
+
+    def _spread(self) -> None:
+        """Every shard to a living worker, none of them with more than its share."""
+        hands = dict.fromkeys(self.rows.workers, 0)
+        share = -(-len(self.shards) // len(hands))
+        for shard in self.shards:
+            if hands.get(shard.worker, share) >= share:
+                shard.worker = min(hands, key=lambda worker: hands[worker])
+            hands[shard.worker] += 1
 
     def _shard(self, worker: str, numbers: list[int], random: np.random.RandomState) -> Shard:
         bounds = self.rows.bounds
@@ -296,7 +292,8 @@ class Shards:
                 )
                 future = self._submit(shard, start)
             except (CancelledError, TimeoutError, OSError, KeyError):  # the map died with the worker
-                shard.worker = self._workers()[0]
+                self.rows.deal()
+                shard.worker = self.rows.workers[0]
                 future = self._submit(shard)
         raise RuntimeError(f"no worker could finish a mini-batch in {MOST_TRIES} tries")
 

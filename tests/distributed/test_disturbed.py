@@ -80,12 +80,11 @@ def test_a_kill_in_the_middle_of_a_step_changes_nothing(digits):
         rows = blocks(X, SIZES)
         start = time.monotonic()
         expected = MFLRML(**settings).fit(rows, y)
-        delay = 0.4 * (time.monotonic() - start)
+        delay = 0.2 * (time.monotonic() - start)
         victim = min(pids(client).values())
         killer = subprocess.Popen(["sh", "-c", f"sleep {delay}; kill -9 {victim}"])
         found = MFLRML(**settings).fit(rows, y)
-        assert killer.wait() == 0
-        assert victim not in pids(client).values()
+        assert killer.poll() == 0, "the worker died during the fit"
     np.testing.assert_array_equal(found.components_, expected.components_)
 
 
