@@ -62,7 +62,7 @@ def explain(
             return build(method, **accepted(method, parameters | {"random_state": 0} | more))
 
         def follow(method: str, spectrum: Spectrum) -> dict:
-            model, accuracies = make(method, tol=0.0), []
+            model, accuracies = make(method), []
             model.fit(X, y, spectrum=spectrum, callback=lambda model: accuracies.append(accuracy(model)))
             return {"accuracies": accuracies, "objective": np.asarray(model.history_, dtype=float).tolist()}
 

@@ -212,25 +212,14 @@ def draw_ridge(stem: str | Path, paths: Iterable[str]) -> None:
     """Accuracy and objective per iteration of the variants on two data sets; accuracy against the ridge on all."""
     results = [result for path in paths if (result := read_json(path))["outcome"] == "ok"]
     followed = results[:2]
+    columns = len(followed) + 1
     rows: list[tuple] = []
-    with panels(stem, 2 * len(followed) + bool(results), size=(3.0, 2.5)) as axes:
-        for panel, below, result in zip(axes, axes[len(followed) :], followed, strict=False):
-            _follow(panel, below, result, rows)
+    with panels(stem, 2 * columns if results else 0, columns, size=(2.9, 2.3)) as axes:
+        for number, result in enumerate(followed):
+            _follow(axes[number], axes[columns + number], result, rows)
         if results:
-            panel = axes[-1]
-            for style, result in enumerate(results):
-                ridges, accuracies = zip(*result["ridges"], strict=True)
-                colour, marker = COLOURS[(style + 3) % 8], MARKERS[(style + 3) % 8]
-                panel.plot(ridges, 100 * np.array(accuracies), marker=marker, color=colour, label=result["dataset"])
-                panel.axhline(100 * result["cosine"], color=colour, linestyle=":", linewidth=0.9)
-                rows += [(result["dataset"], "closed form", g, "accuracy", a) for g, a in result["ridges"]]
-            panel.set(
-                title="whitening ← ridge → own geometry",
-                xlabel="ridge g (dotted: cosine on X)",
-                ylabel="5-NN accuracy (%)",
-                xscale="log",
-            )
-            panel.legend(loc="best")
+            _against_ridge(axes[columns - 1], results, rows)
+            _legend_in(axes[-1], axes[0], axes[columns - 1])
     write_numbers(stem, ["dataset", "variant", "iteration or ridge", "quantity", "value"], rows)
 
 
@@ -245,13 +234,33 @@ def _follow(panel: Axes, below: Axes, result: dict, rows: list[tuple]) -> None:
         below.plot(relative, **look)
         rows += [(result["dataset"], method, step, "accuracy", a / 100) for step, a in enumerate(accuracies)]
         rows += [(result["dataset"], method, step, "relative objective", f) for step, f in enumerate(relative)]
-    panel.axhline(100 * result["cosine"], color="black", linestyle=":", linewidth=1, label="cosine on X")
+    panel.axhline(100 * result["cosine"], color="black", linestyle=":", linewidth=1.2, label="cosine on X")
     rows.append((result["dataset"], "cosine", 0, "accuracy", result["cosine"]))
-    panel.set(title=result["dataset"], xlabel="iteration", ylabel="5-NN accuracy (%)")
-    below.set(title=result["dataset"], xlabel="iteration", ylabel="objective / first objective")
+    panel.set(title=result["dataset"], ylabel="5-NN accuracy (%)")
+    below.set(xlabel="iteration or round", ylabel="objective / first")
     for axes in (panel, below):
+        axes.margins(y=0.1)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    panel.legend(loc="best", fontsize=7)
+
+
+def _against_ridge(panel: Axes, results: list[dict], rows: list[tuple]) -> None:
+    """Accuracy of the closed form against g, with cosine as a dotted line in the same colour."""
+    for style, result in enumerate(results, start=3):
+        colour, marker = COLOURS[style % 8], MARKERS[style % 8]
+        ridges, accuracies = zip(*result["ridges"], strict=True)
+        panel.plot(ridges, 100 * np.array(accuracies), marker=marker, color=colour, label=result["dataset"])
+        panel.axhline(100 * result["cosine"], color=colour, linestyle=":", linewidth=0.9)
+        rows += [(result["dataset"], "closed form", g, "accuracy", a) for g, a in result["ridges"]]
+    panel.set(title="closed form against the ridge", xlabel="ridge g", ylabel="5-NN accuracy (%)", xscale="log")
+
+
+def _legend_in(panel: Axes, *others: Axes) -> None:
+    """The legends of other panels, in a panel of their own."""
+    panel.axis("off")
+    titles = ("per iteration", "against g (dotted: cosine)")
+    for height, axes, title in zip((1.05, 0.4), others, titles, strict=False):
+        labels = axes.get_legend_handles_labels()
+        panel.add_artist(panel.legend(*labels, title=title, loc="upper left", bbox_to_anchor=(0, height)))
 
 
 def _finished(paths: Iterable[str], axis: str) -> list[dict]:
