@@ -5,6 +5,7 @@ directions, z = −Z s, λ_i = 1 where z_i + margin > 0, k = Zᵀ λ.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -116,23 +117,24 @@ class MarginLoss:
 
         return value
 
-    def accept(self, E: NDArray) -> tuple[float, NDArray]:
-        """Refresh weights and active set at E; return the value to compare trials with, and the gradient."""
+    def accept(self, E: NDArray) -> tuple[float, Callable[[], NDArray]]:
+        """Refresh weights and active set at E; return the value that trials meet, and the gradient on demand."""
         M = self._trial[1] if self._trial is not None and self._trial[0] is E else self._differences(E)
         self._trial = None
-        k, Z = self._k(E, M), E * M
+        Z, before = E * M, self.active
+        k = before @ Z
         self.s = softplus(k)
         if self.reference:
-            G = self._gradient(E, M, k)
+            gradient = partial(self._gradient, E, M, k, before)
             if self._at_start:
                 self._at_start = False
-                return objective(k, self.margin, self.active.sum()), G
+                return objective(k, self.margin, before.sum()), gradient
             self._activate(Z)
-            return self._hinge(), G
+            return self._hinge(), gradient
         self._activate(Z)
         k = self.active @ Z
         self.s = softplus(k)
-        return objective(k, self.margin, self.active.sum()), self._gradient(E, M, k)
+        return objective(k, self.margin, self.active.sum()), partial(self._gradient, E, M, k, self.active)
 
     def _differences(self, E: NDArray) -> NDArray:
         return product(self.contrasts, E)
@@ -147,9 +149,9 @@ class MarginLoss:
     def _hinge(self) -> float:
         return float(np.sum(np.maximum(self._z + self.margin, 0), dtype=np.float64))
 
-    def _gradient(self, E: NDArray, M: NDArray, k: NDArray) -> NDArray:
+    def _gradient(self, E: NDArray, M: NDArray, k: NDArray, active: NDArray) -> NDArray:
         """G = Vᵀ R diag(q) with R = A (λ ∘ E) + λ ∘ M."""
-        active = self.active[:, None]
-        R = product(self.contrasts_transposed, active * E)
-        R += active * M
-        return self.spectrum.transposed_matmul(R * slope(k)).astype(np.float64)
+        R = product(self.contrasts_transposed, active[:, None] * E)
+        R += active[:, None] * M
+        R *= slope(k)
+        return self.spectrum.transposed_matmul(R).astype(np.float64)

@@ -88,7 +88,7 @@ class Spectrum:
     def transposed_matmul(self, R: NDArray) -> NDArray:
         """V.T @ R, for R of shape (n, d)."""
         if self.side == "left":
-            return self.basis.T @ R
+            return np.asarray((R.T @ self.basis).T)
         return (self.basis.T @ product_transposed(self._data(), R)) / self.singular_values[:, None]
 
     def top(self, B: NDArray) -> NDArray:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 SUFFICIENT_DECREASE = 1e-4  # ρ
@@ -32,8 +31,11 @@ class Problem(Protocol):
     def along(self, E: NDArray, EQ: NDArray) -> Callable[[NDArray, NDArray], float]:
         """Return the value of E a + EQ b as a function of (a, b), for when many such points are tried."""
 
-    def accept(self, E: NDArray) -> tuple[float, NDArray]:
-        """Move to the point with image E: return the value to compare trials with, and the gradient there."""
+    def accept(self, E: NDArray) -> tuple[float, Callable[[], NDArray]]:
+        """Move to the point with image E: return the value to compare trials with, and the gradient on demand.
+
+        The gradient is asked for only where the search goes on, before the next call of ``accept``.
+        """
 
 
 @dataclass
@@ -77,13 +79,17 @@ class CayleyCurve:
     ----------
     Q : ndarray of shape (r, min(d, r - d))
         The complement; G = P PᵀG + Q B.
+    descent : ndarray of shape (r, d)
+        The projected gradient, see :func:`project`.
     """
 
     def __init__(self, P: NDArray, G: NDArray):
         A = P.T @ G
+        H = G - P @ A
         self.P = P
-        self.Q, B = _complement(P, G - P @ A)
+        self.Q, B = _complement(P, H)
         self.S = np.block([[A - A.T, -B.T], [B, np.zeros((len(B), len(B)))]])
+        self.descent = H + P @ (A - A.T)
 
     def coefficients(self, tau: float) -> tuple[NDArray, NDArray]:
         """Return (a, b) of the point P(τ) = P a + Q b."""
@@ -150,17 +156,21 @@ def minimize(
     """
     E = problem.image(P) if E is None else E
     P = P.astype(np.float64)
-    value, G = problem.accept(E)
+    value, gradient = problem.accept(E)
     state = Minimum(P, E, [float(value)])
-    descent = project(P, G)
     tau, average, weight = FIRST_STEP, value, 1.0
+    moved, descent = np.zeros_like(P), np.zeros_like(P)
     for iteration in range(1, max_iter + 1):
-        curve = CayleyCurve(P, G)
-        EQ = problem.image(curve.Q)
+        curve, before = CayleyCurve(P, gradient()), descent
+        descent = curve.descent
+        # A step that is lost in rounding says nothing of the next one's length.
+        if np.linalg.norm(moved) > np.finfo(P.dtype).eps * np.linalg.norm(P):
+            tau = _barzilai_borwein(moved, descent - before, iteration - 1)
         required = SUFFICIENT_DECREASE * float(np.sum(descent * descent))
         if required == 0:
             state.converged = True
             break
+        EQ = problem.image(curve.Q)
         # The image of the first trial is most often the next point's; further trials do without theirs.
         a, b = curve.coefficients(tau)
         E_next = _combined(E, EQ, a, b)
@@ -173,14 +183,10 @@ def minimize(
                     break
             E_next = _combined(E, EQ, a, b)
         P_next, E = P @ a + curve.Q @ b, E_next
-        state.steps.append(tau)
-        previous, (value, G) = value, problem.accept(E)
-        moved, descent_next = P_next - P, project(P_next, G)
-        # A step that is lost in rounding says nothing of the next one's length.
-        if np.linalg.norm(moved) > np.finfo(P.dtype).eps * np.linalg.norm(P):
-            tau = _barzilai_borwein(moved, descent_next - descent, iteration)
-        P, descent = P_next, descent_next
+        P, moved = P_next, P_next - P
+        previous, (value, gradient) = value, problem.accept(E)
         state.P, state.E = P, E
+        state.steps.append(tau)
         state.values.append(float(value))
         if callback is not None:
             callback(iteration, state)
@@ -190,30 +196,30 @@ def minimize(
                 break
             tol *= 0.1
         # Zhang–Hager: compare with a decaying average of the values so far, not with the last one.
-        weight, before = AVERAGING * weight + 1, AVERAGING * weight
-        average = (before * average + value) / weight
+        weight, kept = AVERAGING * weight + 1, AVERAGING * weight
+        average = (kept * average + value) / weight
     return state
 
 
 def _complement(P: NDArray, H: NDArray) -> tuple[NDArray, NDArray]:
     """Q with orthonormal columns, orthogonal to P, and B with H = Q B, for H orthogonal to P.
 
-    Two rounds of Cholesky are several times faster than QR; QR serves where they are not accurate enough.
+    Two rounds of Cholesky are several times faster than QR; QR serves where they are not accurate enough. All is
+    NumPy's own: SciPy brings a second BLAS, whose threads wait for the cores that those of the first still hold.
     """
     r, d = P.shape
     if r >= 2 * d:
         try:
-            Q, B = H, np.eye(d)
-            for _ in range(2):
-                R = scipy.linalg.cholesky(Q.T @ Q, check_finite=False)
-                Q = Q @ scipy.linalg.solve_triangular(R, np.eye(d), check_finite=False)
-                Q -= P @ (P.T @ Q)
-                B = R @ B
+            R = np.linalg.cholesky(H.T @ H).T
+            Q = H @ np.linalg.inv(R)
+            Q -= P @ (P.T @ Q)  # what rounding left of P in H, relative to a small H no longer small
+            R_again = np.linalg.cholesky(Q.T @ Q).T
+            Q, B = Q @ np.linalg.inv(R_again), R_again @ R
             if np.abs(Q.T @ Q - np.eye(d)).max() < 1e-13:
                 return Q, B
         except np.linalg.LinAlgError:
             pass
-    basis, R = scipy.linalg.qr(np.hstack((P, H)), mode="economic", check_finite=False)
+    basis, R = np.linalg.qr(np.hstack((P, H)))
     return basis[:, d:], R[d:, d:]
 
 

@@ -47,4 +47,4 @@ class LiteralLoss:
         self.active = (z + self.margin > 0).astype(self.V.dtype)
         self._build()
         self.s = softplus(self.k(P))
-        return self.value(P), self.gradient(P).astype(np.float64)
+        return self.value(P), lambda: self.gradient(P).astype(np.float64)

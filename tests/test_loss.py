@@ -33,9 +33,9 @@ def test_value_and_gradient_equal_the_literal_ones(n, n_features, margin_ratio):
     loss, P, _ = problem(n, n_features, margin_ratio=margin_ratio)
     judge = literal(loss)
     assert loss.value(loss.image(P)) == pytest.approx(judge.value(P), rel=1e-12)
-    (value, G), (value_judge, G_judge) = loss.accept(loss.image(P)), judge.accept(P)
+    (value, gradient), (value_judge, gradient_judge) = loss.accept(loss.image(P)), judge.accept(P)
     assert value == pytest.approx(value_judge, rel=1e-12)
-    assert np.allclose(G, G_judge, atol=1e-10)
+    assert np.allclose(gradient(), gradient_judge(), atol=1e-10)
     assert np.allclose(loss.s, judge.s, atol=1e-10)
     assert np.array_equal(loss.active, judge.active)
 
@@ -54,13 +54,13 @@ def test_the_whole_descent_equals_the_literal_one(n, n_features):
 def test_the_gradient_equals_finite_differences():
     loss, P, _ = problem()
     loss.accept(loss.image(P))
-    _, G = loss.accept(loss.image(P))
+    _, gradient = loss.accept(loss.image(P))
     random = np.random.RandomState(5)
     for _ in range(5):
         direction = random.standard_normal(P.shape)
         step = 1e-6
         ahead, behind = (loss.value(loss.image(P + sign * step * direction)) for sign in (1, -1))
-        assert np.sum(G * direction) == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-8)
+        assert np.sum(gradient() * direction) == pytest.approx((ahead - behind) / (2 * step), rel=1e-5, abs=1e-8)
 
 
 def test_the_slope_is_the_derivative_of_the_objective():

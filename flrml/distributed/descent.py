@@ -7,6 +7,7 @@ Vᵀ R = Vᵀ A (λ ∘ E) + Vᵀ (λ ∘ M) = Σ over blocks of (Aᵀ V)ᵀ (λ
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -180,21 +181,21 @@ class BlockLoss:
 
         return value
 
-    def accept(self, E: Images) -> tuple[float, NDArray]:
-        """Refresh weights and active set at E; return the value to compare trials with, and the gradient."""
+    def accept(self, E: Images) -> tuple[float, Callable[[], NDArray]]:
+        """Refresh weights and active set at E; return the value that trials meet, and the gradient on demand."""
         k = self._k(E)
         self.s = softplus(k)
         if self.reference:
-            G = self._gradient(E, k)
+            gradient = partial(self._gradient, E, k, self.active)
             if self._at_start:
                 self._at_start = False
-                return objective(k, self.margin, self._n_active), G
+                return objective(k, self.margin, self._n_active), gradient
             self._activate(E)
-            return self._hinge, G
+            return self._hinge, gradient
         self._activate(E)
         k = self._k_active
         self.s = softplus(k)
-        return objective(k, self.margin, self._n_active), self._gradient(E, k)
+        return objective(k, self.margin, self._n_active), partial(self._gradient, E, k, self.active)
 
     def _k(self, E: Images) -> NDArray:
         return self.rows.sum(self.rows.map(_k_of, E.parts, self.active))
@@ -206,9 +207,9 @@ class BlockLoss:
         sums = self.rows.sum(self.rows.map(_sums, E.parts, self.active, settings))
         self._hinge, self._n_active, self._k_active = float(sums[0]), float(sums[1]), sums[2:].astype(self.s.dtype)
 
-    def _gradient(self, E: Images, k: NDArray) -> NDArray:
+    def _gradient(self, E: Images, k: NDArray, active: list[Future]) -> NDArray:
         """G = Vᵀ R diag(q), summed over blocks."""
-        total = self.rows.sum(self.rows.map(_pulled_back, self.V, self.contrasted, E.parts, self.active))
+        total = self.rows.sum(self.rows.map(_pulled_back, self.V, self.contrasted, E.parts, active))
         return (total * slope(k)).astype(np.float64)
 
 
