@@ -4,7 +4,6 @@ import gzip
 import io
 
 import numpy as np
-from sklearn.datasets import load_digits as sklearn_digits
 
 from flrml.datasets.fetch import Wheel
 from flrml.datasets.parts import Loaded, Request, matrix_part
@@ -13,6 +12,8 @@ from flrml.datasets.reading import open_zip, read_entry, reading
 
 def load_digits(request: Request) -> Loaded:
     """The 8 × 8 digits of scikit-learn."""
+    from sklearn.datasets import load_digits as sklearn_digits  # slow to import, and needed only here
+
     X, y = sklearn_digits(return_X_y=True)
     return Loaded(matrix_part(X.astype(np.float32), y, "sklearn.datasets.load_digits"))
 

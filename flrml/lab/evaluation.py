@@ -1,6 +1,7 @@
-"""Evaluation of a trained model by its nearest neighbours."""
+"""Evaluation of trained models by their nearest neighbours."""
 
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +16,24 @@ from flrml.neighbors import nearest, vote
 
 def evaluate(
     data: PathLike,
-    model: PathLike,
-    record: PathLike,
-    out: PathLike,
+    models: Iterable[PathLike],
+    records: Iterable[PathLike],
+    outs: Iterable[PathLike],
     *,
     n_neighbors: int = 5,
     scheduler: str | None = None,
-) -> dict:
-    """Measure the 5-NN accuracy of a trained model and write it beside what the training recorded."""
-    result = read_json(record)
-    if result["outcome"] == "ok":
-        with connection(scheduler) as open_rows:
-            train, test = (open_rows(Path(data) / part) for part in ("train", "test"))
-            result |= _accuracies(Metric.load(model), train, test, n_neighbors)
+) -> Iterator[dict]:
+    """Measure the 5-NN accuracies of models trained on one data set; each goes beside its training's record."""
     meta = load_meta(data)
-    result["data"] = {"name": meta["name"], "digest": meta["fingerprint"][:32]}
-    write_json(out, result)
-    return result
+    with connection(scheduler) as open_rows:
+        train, test = (open_rows(Path(data) / part) for part in ("train", "test"))
+        for model, record, out in zip(models, records, outs, strict=True):
+            result = read_json(record)
+            if result["outcome"] == "ok":
+                result |= _accuracies(Metric.load(model), train, test, n_neighbors)
+            result["data"] = {"name": meta["name"], "digest": meta["fingerprint"][:32]}
+            write_json(out, result)
+            yield result
 
 
 def _accuracies(metric: Metric, train: tuple[Any, Any], test: tuple[Any, Any], n_neighbors: int) -> dict:

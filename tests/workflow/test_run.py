@@ -55,7 +55,7 @@ def test_nothing_is_left_half_written(finished):
 def test_every_job_has_its_log(finished):
     logs = {str(path.relative_to(finished.results / "logs")) for path in finished.results.rglob("*.log")}
     assert {"train/digits-flrml-0.log", "figures/margin.log", "track/digits.log"} <= logs
-    assert "accuracy" in (finished.results / "logs/evaluate/digits-flrml-0.log").read_text()
+    assert "accuracy" in (finished.results / "logs/evaluate/digits-0.log").read_text()
 
 
 def test_a_failing_method_leaves_all_others_and_a_marked_cell(project):

@@ -1,5 +1,6 @@
 # What all rules share: the checked configuration, and the names of files.
 import os
+import re
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -55,6 +56,11 @@ def settings(dataset):
     return DATASETS[dataset] or {}
 
 
+def on_datasets(svd):
+    """The wildcard `dataset` for data sets with an SVD, or for those without."""
+    return "|".join(re.escape(name) for name in DATASETS if settings(name)["svd"] == svd) or "(?!)"
+
+
 def methods_of(dataset):
     """Methods that run on a data set."""
     svd = settings(dataset)["svd"]
@@ -92,12 +98,12 @@ def method_source(wildcards):
     return source(place, *shared, "rows", "lab/training", "lab/measure") + cluster_source()
 
 
-def results_of(dataset, file="metrics.json"):
-    """A file of every run on a data set."""
+def results_of(dataset, file="metrics.json", seed=None):
+    """A file of every run on a data set, with one seed or with all."""
     return [
-        f"{RESULTS}/runs/{dataset}/{method}/seed{seed}/{file}"
+        f"{RESULTS}/runs/{dataset}/{method}/seed{each}/{file}"
         for method in methods_of(dataset)
-        for seed in config["seeds"]
+        for each in (config["seeds"] if seed is None else [seed])
     ]
 
 

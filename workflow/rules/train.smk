@@ -10,7 +10,7 @@ rule train:
         record=f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/history.json",
     log:
         f"{RESULTS}/logs/train/{{dataset}}-{{method}}-{{seed}}.log",
-    # Trainings one after the other, then their evaluations side by side: else each leaves cores idle for the other.
+    # Before the jobs of one core, which then run side by side.
     priority: 1
     conda:
         "../../envs/flrml.yaml"
