@@ -125,12 +125,18 @@ class RowBlocks:
         return [self.given(values[start:stop], block) for block, (start, stop) in enumerate(pairwise(self.bounds))]
 
     def sum_future(self, parts: list[Future]) -> Future:
-        """Sum of one array per block, added up in a tree over the workers, blocks of one worker first."""
-        order = np.argsort(np.array(self.places[: len(parts)]), kind="stable")
-        parts = [parts[number] for number in order]
+        """Sum of one array per block: every worker adds up those of its blocks, and one array of each travels."""
+        hands: dict[str, list[Future]] = {}
+        for place, part in zip(self.places[: len(parts)], parts, strict=True):
+            hands.setdefault(place, []).append(part)
+        return self._added([self._added(own, [place]) for place, own in hands.items()])
+
+    def _added(self, parts: list[Future], workers: list[str] | None = None) -> Future:
+        """Sum by a tree of tasks, so that few arrays need to be in memory at once."""
+        choice = {"workers": workers, "allow_other_workers": workers is not None, "pure": False}
         while len(parts) > 1:
             groups = [parts[first : first + FAN_IN] for first in range(0, len(parts), FAN_IN)]
-            parts = [self.client.submit(_add, group, pure=False) for group in groups]
+            parts = [self.client.submit(_add, group, **choice) for group in groups]
         return parts[0]
 
     def sum(self, parts: list[Future]) -> Any:

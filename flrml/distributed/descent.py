@@ -31,11 +31,11 @@ def fit_flrml(model: Any, X: Any, y: Any, triplets: Any, spectrum: Any) -> Any:
     The result is that of the same fit in memory, up to the order in which floating-point numbers are added. The
     client has the labels, the triplets, U where D is the short side, and matrices of r × d.
 
-    What is sent, in numbers of 4 or 8 bytes, for B blocks: once, the Gram matrix of the short side (D² per block
+    What is sent, in numbers of 4 or 8 bytes, for B blocks: once, the Gram matrix of the short side (D² per worker
     where n > D; where n ≤ D every block visits the workers of all others), U Σ⁻¹ (D × r) or V to the workers, and
     up to min(B, 2t) n r for the rows that meet in triplets, t per sample. In every iteration: one r × d matrix and
-    two d × d ones to every worker; from every block, added up on the way, r × d for the gradient, d for each value,
-    and 4 d² where the first step is too long. Rows of E, M, Z and R are never sent.
+    two d × d ones to every worker; from every worker, summed over its blocks, r × d for the gradient, d for each
+    value, and 4 d² where the first step is too long. Rows of E, M, Z and R are never sent.
 
     Every worker holds its rows of V and Aᵀ V (n × r each over the cluster) and of E and M for two points.
 

@@ -437,7 +437,11 @@ def _mini_batch(
 
 def _smallest_form(X: Any, C: NDArray, means: NDArray | None, dtype: Any) -> tuple[Any, NDArray, NDArray | None]:
     """An update as rows X and C, or multiplied out for the features that occur, whichever takes fewer bytes."""
-    columns = np.unique(X.indices) if sp.issparse(X) else np.arange(X.shape[1])
+    occurs = np.ones(X.shape[1], dtype=bool)
+    if sp.issparse(X):
+        occurs[:] = False
+        occurs[X.indices] = True
+    columns = np.flatnonzero(occurs)
     rows_bytes = X.data.nbytes + X.indices.nbytes if sp.issparse(X) else X.nbytes
     C = C.astype(dtype)
     if rows_bytes + C.nbytes <= len(columns) * (C.shape[1] * C.itemsize + 12):

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from distributed import wait
 
 from flrml import FLRML, MFLRML, decompose, draw_triplets, knn_accuracy
 from flrml.distributed import decompose as decompose_blocks
-from flrml.distributed.blocks import RowBlocks
+from flrml.distributed.blocks import RowBlocks, rows_at_rest
 from flrml.distributed.stochastic import Update, _smallest_form, move
 from flrml.neighbors import nearest
 from tests.distributed.conftest import blocks
@@ -61,6 +62,19 @@ def test_the_randomized_decomposition_is_that_of_memory(two, text, centred):
     collected = found.collect(expected.fingerprint)
     assert close(collected.basis, expected.basis)
     assert close(collected.dual, expected.dual)
+
+
+def test_a_sum_sends_one_array_from_each_worker(two):
+    def sent():
+        return sum(two.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
+
+    rows = RowBlocks(blocks(np.eye(60), [10] * 6))
+    with rows_at_rest(two):
+        parts = rows.map(lambda block: np.full(100_000, block.sum()), rows.futures)
+        wait(parts)
+        before = sent()
+        np.testing.assert_array_equal(rows.sum(parts), np.full(100_000, 60.0))
+    assert 2 <= (sent() - before) / 800_000 < 2.1
 
 
 def test_rows_that_need_conversion(two, small):

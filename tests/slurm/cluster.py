@@ -18,6 +18,7 @@ from pathlib import Path
 DAEMONS = ("munged", "slurmctld", "slurmd")
 CLIENTS = ("sbatch", "srun", "squeue", "scancel", "sinfo", "scontrol")
 SECONDS_TO_START = 60
+WITHOUT_ACCOUNTING = Path(__file__).parents[2] / "workflow" / "profiles" / "slurm" / "without-accounting"
 
 # No accounting, no cgroups: what every Linux machine has, a container too.
 SLURM_CONF = """
@@ -53,8 +54,6 @@ SlurmdParameters=config_overrides
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory={memory} State=UNKNOWN
 PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP
 """
-SACCT = """for run; do :; done  # the last argument
-exec squeue --states=all --noheader --format='%i|%T' --name "$run\""""
 
 
 def missing() -> list[str]:
@@ -101,20 +100,16 @@ def slurm(folder: Path, cpus: int = 2) -> Iterator[dict[str, str]]:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Variables for commands of this SLURM.
+    """Variables for commands of this SLURM, a site without accounting.
 
     The executor takes SLURM_CONF away from the srun that starts a job's step, so srun is wrapped to know its place.
-    Where scontrol takes longer than ten seconds, the executor asks sacct instead of squeue and loses the jobs for
-    which it gets no answer; on this site without accounting, squeue answers for sacct.
     """
     programs = folder / "bin"
     programs.mkdir()
-    bodies = {"srun": f'SLURM_CONF={folder}/slurm.conf exec {_find("srun")} "$@"', "sacct": SACCT}
-    for name, body in bodies.items():
-        (programs / name).write_text(f"#!/bin/sh\n{body}\n")
-        (programs / name).chmod(0o755)
+    (programs / "srun").write_text(f'#!/bin/sh\nSLURM_CONF={folder}/slurm.conf exec {_find("srun")} "$@"\n')
+    (programs / "srun").chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
-    path = os.pathsep.join((str(programs), kept.get("PATH", "")))
+    path = os.pathsep.join((str(programs), str(WITHOUT_ACCOUNTING), kept.get("PATH", "")))
     return kept | {"SLURM_CONF": f"{folder}/slurm.conf", "PATH": path}
 
 

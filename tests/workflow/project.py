@@ -19,6 +19,7 @@ PARTS = ("Snakefile", "config.yaml", "pyproject.toml", "envs", "flrml", "workflo
 TINY = yaml.safe_load((ROOT / "workflow" / "configs" / "tiny.yaml").read_text())
 # Numbers that differ between two runs of the same thing.
 CHANGING = re.compile(r"seconds|started|peak_mb|made_by")
+MOST_SECONDS = 1800  # of one run; one that stalls is a failure
 
 
 class Project:
@@ -83,6 +84,7 @@ class Project:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
+            timeout=MOST_SECONDS,
         )
         assert (done.returncode == 0) == ok, done.stdout
         return done.stdout
