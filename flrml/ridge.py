@@ -11,7 +11,7 @@ Changes to the model of :mod:`flrml.loss`, in the same symbols:
   of the top d eigenpairs of sym(EᵀM). They are found in the span of the leading axes and of their images
   (Rayleigh–Ritz), so that no r × r matrix is formed.
 * **Rounds.** Of some rows, neighbours and λ are found in the learned metric, and the map moves a step along the
-  triplets inside the margin, in the same span. A round costs the same for any n and r.
+  triplets inside the margin, in the same span. What a round costs does not depend on r.
 
 What is left open, (g, ω, β) and the number of rounds, is chosen on rows that are held out; see :mod:`flrml.search`.
 """
@@ -30,7 +30,8 @@ from flrml.supervision import Supervision, pair_product, unit_rows
 STEP = 0.15  # length of the first round's step beside that of the embeddings
 BATCH_STEP = 0.05  # the same of a mini-batch
 MARGIN = 0.1  # of the cosine, for margin_ratio = 1
-ROUND_ROWS = 1000  # among which neighbours are sought in a round
+ROUND_SHARE = 12  # neighbours are sought in a round among a twelfth of the rows,
+ROUND_ROWS, MOST_ROUND_ROWS = 1000, 5000  # but at least and at most among so many
 START_ROWS = 2000  # of the first mini-batch
 SOUND = 100  # squared lengths below so many units of rounding, relative to the longest, are noise
 
@@ -144,7 +145,7 @@ class Plane:
 
         The ``number``-th round moves the embeddings by STEP/√number of their length.
         """
-        drawn = self.known.draw(ROUND_ROWS, random)
+        drawn = self.known.draw(round_rows(len(self.images)), random)
         E = self.images[drawn]
         Y = E @ B
         i, j, w, hinge = self.known.subset(drawn).active_pairs(unit_rows(Y), margin)
@@ -164,6 +165,11 @@ class Plane:
                 B, hinge = self.another_round(T, B, a + 1, margin, random)
                 hinges.append(hinge)
         return B, hinges
+
+
+def round_rows(n: int) -> int:
+    """Number of rows that are drawn in a round, of n."""
+    return min(max(ROUND_ROWS, n // ROUND_SHARE), MOST_ROUND_ROWS)
 
 
 def weights(k: NDArray) -> NDArray:

@@ -21,7 +21,7 @@ from flrml.supervision import Supervision
 
 Form = tuple[float, float]  # ω and β
 
-RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0)
+RIDGES = (0.01, 0.1, 1.0, 10.0)
 DISCRIMINANTS, OWN_GEOMETRY = (0.9, 0.1), (0.0, 1.0)
 FORMS: tuple[Form, ...] = (DISCRIMINANTS, OWN_GEOMETRY)
 ROUNDS = 10  # the number that is tried

@@ -124,6 +124,10 @@ def test_a_round_is_a_step_along_the_gradient_of_the_hinge(problem, within):
     assert mean > 0
 
 
+def test_a_round_draws_a_share_of_the_rows_within_bounds():
+    assert [ridge.round_rows(n) for n in (10, 12_000, 36_000, 10**6)] == [1000, 1000, 3000, 5000]
+
+
 def test_rounds_lower_the_hinge(digits):
     X, y = digits[:2]
     model = FLRML(10, variant="ridge", ridge=1.0, within=0.0, local=0.5, rounds=4, random_state=0).fit(X, y)
