@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from flrml.rows import product
-from flrml.spectrum import Spectrum
+from flrml.spectrum import Spectrum, column_signs
 from flrml.supervision import Supervision, pair_product, unit_rows
 
 STEP = 0.15  # length of the first round's step beside that of the embeddings
@@ -136,6 +136,7 @@ class Plane:
         H = T.T @ ((1 - local) * self._contrast + local * self._itself) @ T
         k, P = scipy.linalg.eigh(H, subset_by_index=(max(0, len(H) - self.d), len(H) - 1))
         B = T @ (P * np.sqrt(weights(k)))[:, ::-1]
+        B *= column_signs(B)
         return np.pad(B, ((0, 0), (0, self.d - B.shape[1]))).astype(self.images.dtype)
 
     def another_round(
