@@ -1,11 +1,15 @@
 """What each part of the ridge variant is worth: 5-NN accuracy with each of them changed, one at a time.
 
-    python -m benchmarks.ablation results/data/r8 results/data/mnist5k --max-rank 500 --seeds 3
+    python -m benchmarks.ablation r8 mnist5k shapes10-16 --max-rank 500 --seeds 5
 
-Data sets are prepared folders. "auto" is the variant as it is; every other row changes one thing.
+A data set is a prepared folder, or a name that is prepared into the folder ``--prepared``. "auto" is the variant
+as it is; every other row changes one thing. Each accuracy is added to ``--results`` as soon as it is known, and is
+not computed again: a run that was cut goes on with the same command.
 """
 
 import argparse
+import json
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,74 +18,142 @@ from typing import Any
 import numpy as np
 
 from flrml import FLRML, decompose, draw_triplets, knn_accuracy, ridge
-from flrml.datasets import open_groups
+from flrml.datasets import open_groups, prepare
+from flrml.exceptions import FlrmlWarning
 from flrml.lab.inputs import load_rows
+from flrml.loss import softplus
+from flrml.supervision import Labels, Triplets
+
+Fit = Callable[[Any, np.ndarray, Any, Any, int], FLRML]
 
 
 @contextmanager
-def constant(name: str, value: Any) -> Iterator[None]:
-    """Run with another value of a constant of the solver."""
-    before = getattr(ridge, name)
-    setattr(ridge, name, value)
+def replaced(place: Any, name: str, value: Any) -> Iterator[None]:
+    """Run with another value of a constant or function of the solver."""
+    before = getattr(place, name)
+    setattr(place, name, value)
     try:
         yield
     finally:
-        setattr(ridge, name, before)
+        setattr(place, name, before)
 
 
-def changes(y: np.ndarray, groups: Any) -> dict[str, Callable[..., Any]]:
-    """Ways to fit, by name; each takes X, spectrum and seed."""
+def plain(**parameters: Any) -> Fit:
+    """A fit with some parameters given."""
 
-    def fit(X: Any, spectrum: Any, seed: int, *, drawn: int = 0, grouped: bool = True, **parameters: Any) -> FLRML:
-        model = FLRML(variant="ridge", random_state=seed, **parameters)
-        known = {"triplets": draw_triplets(y, drawn, seed)} if drawn else {"y": y}
-        return model.fit(X, **known, spectrum=spectrum, groups=groups if grouped else None)
+    def fit(X: Any, y: np.ndarray, groups: Any, spectrum: Any, seed: int) -> FLRML:
+        return FLRML(variant="ridge", random_state=seed, **parameters).fit(X, y, spectrum=spectrum, groups=groups)
 
-    def flat(X: Any, spectrum: Any, seed: int) -> FLRML:
-        model = fit(X, spectrum, seed)
-        used = model.weights_ > 1e-6 * model.weights_.max()
-        model.components_ = model.components_[used] / np.sqrt(model.weights_[used])[:, None]
-        return model
+    return fit
 
-    def no_hinge(X: Any, spectrum: Any, seed: int) -> FLRML:
-        with constant("MARGIN", 10.0):  # every triplet is inside
-            return fit(X, spectrum, seed)
 
-    found = {
-        "auto": fit,
-        "no ridge (g = 0.001)": lambda *a: fit(*a, ridge=1e-3),
-        "own geometry (g = 1000)": lambda *a: fit(*a, ridge=1e3),
-        "flat weights": flat,
-        "5 random triplets": lambda *a: fit(*a, drawn=5),
-        "50 random triplets": lambda *a: fit(*a, drawn=50),
-        "classes only (local = 0)": lambda *a: fit(*a, local=0.0),
-        "no labels (local = 1), then rounds": lambda *a: fit(*a, local=1.0),
-        "closed form only (rounds = 0)": lambda *a: fit(*a, rounds=0),
-        "rounds without hinge": no_hinge,
-        "nothing chosen (1, 0.1, 3)": lambda *a: fit(*a, ridge=1.0, local=0.1, rounds=3),
-    }
-    if groups is not None:
-        found["groups not told"] = lambda *a: fit(*a, grouped=False)
-    return found
+def with_other(place: Any, name: str, value: Any) -> Fit:
+    """A fit with a constant or function of the solver replaced."""
+
+    def fit(*arguments: Any) -> FLRML:
+        with replaced(place, name, value):
+            return plain()(*arguments)
+
+    return fit
+
+
+def without_groups(X: Any, y: np.ndarray, groups: Any, spectrum: Any, seed: int) -> FLRML:
+    """A fit that is not told which rows show the same thing."""
+    return plain()(X, y, None, spectrum, seed)
+
+
+def sampled(number: int) -> Callable[[Labels, np.ndarray], np.ndarray]:
+    """The contrast of so many random triplets a sample, in place of the expectation."""
+
+    def contrast(known: Labels, Y: np.ndarray) -> np.ndarray:
+        with warnings.catch_warnings(action="ignore", category=FlrmlWarning):  # some are alone in their class
+            drawn = draw_triplets(known.label, number, 0)
+        return Triplets(drawn, len(Y)).contrast(Y)
+
+    return contrast
+
+
+CHANGES: dict[str, Fit] = {
+    "auto": plain(),
+    "no ridge (g = 0.001)": plain(ridge=1e-3),
+    "hardly any whitening (g = 1000)": plain(ridge=1e3),
+    "whitening by the total scatter (ω = 0)": plain(within=0.0),
+    "whitening without most of the classes' scatter (ω = 0.9)": plain(within=0.9),
+    "smoothed weights": with_other(ridge, "weights", softplus),
+    "5 random triplets": with_other(Labels, "contrast", sampled(5)),
+    "classes only (β = 0)": plain(local=0.0),
+    "mostly classes (β = 0.1)": plain(local=0.1),
+    "the data's own geometry, then rounds (β = 1)": plain(local=1.0),
+    "no rounds": plain(rounds=0),
+    "rounds without hinge": with_other(ridge, "MARGIN", 10.0),  # every triplet is inside
+    "nothing chosen (g = 1, ω = 0.9, β = 0.1, 10 rounds)": plain(ridge=1.0, within=0.9, local=0.1, rounds=10),
+    "groups not told": without_groups,
+}
+
+
+class Results:
+    """Accuracies by data set, change and seed, in a file of one JSON list a line."""
+
+    def __init__(self, path: Path, max_rank: int):
+        self.path, self.max_rank = path, max_rank
+        lines = path.read_text().splitlines() if path.exists() else []
+        found = [json.loads(line) for line in lines]
+        self.known = {tuple(key): accuracy for rank, *key, accuracy in found if rank == max_rank}
+
+    def add(self, data: str, change: str, seed: int, accuracy: float) -> None:
+        """Keep an accuracy."""
+        self.known[data, change, seed] = accuracy
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a") as file:
+            file.write(json.dumps([self.max_rank, data, change, seed, accuracy]) + "\n")
+
+    def table(self, data: list[str], seeds: int) -> str:
+        """Means and standard deviations in per cent, as Markdown."""
+        lines = ["| change | " + " | ".join(data) + " |", "|---|" + "---:|" * len(data)]
+        for change in CHANGES:
+            cells = []
+            for name in data:
+                found = [self.known[key] for seed in range(seeds) if (key := (name, change, seed)) in self.known]
+                cells.append(f"{100 * np.mean(found):.1f} ± {100 * np.std(found):.1f}" if found else "–")
+            lines.append(f"| {change} | " + " | ".join(cells) + " |")
+        return "\n".join(lines)
+
+
+def measure(folder: Path, results: Results, seeds: int) -> None:
+    """Fit what is missing for one data set."""
+    groups = open_groups(folder / "train")
+    missing = [
+        (change, seed)
+        for change in CHANGES
+        for seed in range(seeds)
+        if (folder.name, change, seed) not in results.known and (groups is not None or change != "groups not told")
+    ]
+    if not missing:
+        return
+    (X, y), (X_test, y_test) = (load_rows(folder / part) for part in ("train", "test"))
+    spectrum = decompose(X, results.max_rank, random_state=0)
+    for change, seed in missing:
+        model = CHANGES[change](X, y, groups, spectrum, seed)
+        results.add(folder.name, change, seed, knn_accuracy(model.transform(X), y, model.transform(X_test), y_test))
 
 
 def main() -> None:
-    """Print a Markdown table."""
+    """Measure what is missing, then print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="+", type=Path)
+    parser.add_argument("data", nargs="+", help="prepared folders, or names of data sets")
+    parser.add_argument("--prepared", type=Path, default=Path("results/data"))
+    parser.add_argument("--results", type=Path, default=Path("results/ablation.jsonl"))
     parser.add_argument("--max-rank", type=int, default=3000)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=5)
     arguments = parser.parse_args()
-    for folder in arguments.data:
-        (X, y), (X_test, y_test) = (load_rows(folder / part) for part in ("train", "test"))
-        spectrum = decompose(X, arguments.max_rank, random_state=0)
-        print(f"\n| {folder.name}, r = {spectrum.rank} | accuracy % |\n|---|---:|", flush=True)
-        for name, fit in changes(y, open_groups(folder / "train")).items():
-            accuracies = []
-            for seed in range(arguments.seeds):
-                model = fit(X, spectrum, seed)
-                accuracies.append(100 * knn_accuracy(model.transform(X), y, model.transform(X_test), y_test))
-            print(f"| {name} | {np.mean(accuracies):.1f} ± {np.std(accuracies):.1f} |", flush=True)
+    results, names = Results(arguments.results, arguments.max_rank), []
+    for name in arguments.data:
+        folder = Path(name) if Path(name).is_dir() else arguments.prepared / name
+        if not folder.is_dir():
+            prepare(name, folder)
+        measure(folder, results, arguments.seeds)
+        names.append(folder.name)
+    print(results.table(names, arguments.seeds))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from flrml import ridge, stiefel
+from flrml import ridge, search, stiefel
 from flrml.exceptions import SpectrumError
 from flrml.loss import MarginLoss
 from flrml.metric import LowRankMetric
@@ -48,12 +48,15 @@ class FLRML(LowRankMetric):
     ridge : float or "auto", default "auto"
         Of the ridge variant: γ = ridge × mean σ² is added to the squared singular values before whitening. Close
         to 0, the data are whitened; a large one keeps their own geometry.
+    within : float or "auto", default "auto"
+        Of the ridge variant: share ω of the scatter between classes that does not count when the data are whitened.
+        0 whitens by the total scatter, 1 by the scatter within classes.
     local : float or "auto", default "auto"
         Of the ridge variant: share β of positives that are the sample itself, the nearest of all. 0 knows only
         classes and has no more directions than those, 1 knows no labels.
     rounds : int or "auto", default "auto"
-        Of the ridge variant: how often neighbours are sought in the learned metric, and the solution found anew
-        with the triplets inside the margin. What is ``"auto"`` is chosen by 5-NN on a fifth of the rows.
+        Of the ridge variant: how often neighbours are sought in the learned metric, and the map moved along the
+        triplets inside the margin. What is ``"auto"`` is chosen by 5-NN on a fifth of the rows.
     init : {"top", "random"}, default "top"
         Start in the d leading singular directions, randomly rotated, or in random ones.
     max_rank : int, default 3000
@@ -79,7 +82,7 @@ class FLRML(LowRankMetric):
         Objective at the start and after every iteration. Of the ridge variant, of shape (n_iter_ - 1,): the
         mean hinge before every round, as a multiple of the margin.
     choice_ : Choice
-        Of the ridge variant: the ridge, the share and the number of rounds used, and their score on the rows that
+        Of the ridge variant: the ridge, the shares and the number of rounds used, and their score on the rows that
         were held out.
     search_ : list of Choice
         Of the ridge variant: everything that was tried on them, best first.
@@ -111,6 +114,7 @@ class FLRML(LowRankMetric):
         "n_triplets": [Interval(Integral, 1, None, closed="left")],
         "variant": [StrOptions({"paper", "reference", "ridge"})],
         "ridge": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "within": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
         "local": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
         "rounds": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "init": [StrOptions({"top", "random"})],
@@ -129,6 +133,7 @@ class FLRML(LowRankMetric):
         n_triplets: int = 5,
         variant: str = "paper",
         ridge: float | str = "auto",
+        within: float | str = "auto",
         local: float | str = "auto",
         rounds: int | str = "auto",
         init: str = "top",
@@ -143,6 +148,7 @@ class FLRML(LowRankMetric):
         self.n_triplets = n_triplets
         self.variant = variant
         self.ridge = ridge
+        self.within = within
         self.local = local
         self.rounds = rounds
         self.init = init
@@ -226,11 +232,15 @@ class FLRML(LowRankMetric):
     ) -> "FLRML":
         spectrum = self._spectrum(X, spectrum, random)
         d = self._directions(spectrum.rank, f"the rank {spectrum.rank} of the data")
-        learned = ridge.learn(spectrum, known, d, self, random, report=lambda tried: self._say(str(tried)))
+        margin, open_choices = ridge.MARGIN * self.margin_ratio, search.Candidates.of(self)
+        self.search_ = search.choose(
+            spectrum, known, d, margin, random, open_choices, report=lambda choice: self._say(str(choice))
+        )
+        self.choice_ = self.search_[0]
+        learned = ridge.learn(spectrum, known, d, self.choice_, margin, random)
         self.weights_ = learned.s
         self.components_ = learned.L_transposed.T
-        self.choice_, self.search_ = learned.choice, learned.tried
-        self.n_iter_ = 1 + learned.choice.rounds
+        self.n_iter_ = 1 + self.choice_.rounds
         self.history_ = np.array(learned.hinges)
         self.spectrum_ = spectrum.unbind()
         return self

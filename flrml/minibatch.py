@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from threadpoolctl import threadpool_limits
 
-from flrml import ridge, stiefel
+from flrml import ridge, search, stiefel
 from flrml.loss import softplus
 from flrml.metric import LowRankMetric
 from flrml.rows import add_product_transposed, gram, in_blocks, product, row_means
@@ -48,7 +48,7 @@ class MFLRML(LowRankMetric):
         the margin, and each sample's mean is taken off before a batch is decomposed. ``"ridge"`` solves a first
         batch of up to 2,000 rows as :class:`FLRML` does with this variant; every further batch moves the map by
         a step along the triplets inside the margin.
-    ridge, local, rounds : number or "auto", default "auto"
+    ridge, within, local, rounds : number or "auto", default "auto"
         Of the ridge variant, as for :class:`FLRML`; ``"auto"`` is chosen within the first batch.
     batch_triplets : int, default 80
         Triplets per mini-batch. Their samples form the batch, filled up with random others to d + 10.
@@ -71,7 +71,7 @@ class MFLRML(LowRankMetric):
         Mean hinge of each mini-batch, before its step, as a multiple of the margin; of the ridge variant's first
         batch, after it.
     choice_ : Choice
-        Of the ridge variant: the ridge, the share and the number of rounds used in the first batch.
+        Of the ridge variant: the ridge, the shares and the number of rounds used in the first batch.
     n_features_in_ : int
         Number of features D.
 
@@ -95,6 +95,7 @@ class MFLRML(LowRankMetric):
         "n_triplets": [Interval(Integral, 1, None, closed="left")],
         "variant": [StrOptions({"paper", "reference", "ridge"})],
         "ridge": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "within": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
         "local": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
         "rounds": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
         "batch_triplets": [Interval(Integral, 1, None, closed="left")],
@@ -111,6 +112,7 @@ class MFLRML(LowRankMetric):
         n_triplets: int = 5,
         variant: str = "paper",
         ridge: float | str = "auto",
+        within: float | str = "auto",
         local: float | str = "auto",
         rounds: int | str = "auto",
         batch_triplets: int = 80,
@@ -123,6 +125,7 @@ class MFLRML(LowRankMetric):
         self.n_triplets = n_triplets
         self.variant = variant
         self.ridge = ridge
+        self.within = within
         self.local = local
         self.rounds = rounds
         self.batch_triplets = batch_triplets
@@ -204,7 +207,7 @@ class MFLRML(LowRankMetric):
 
     def _ridge_batch(self, X: Any, T: NDArray, known: Supervision) -> None:
         if self.n_iter_ == 0:
-            rows = ridge.start_rows(T, X.shape[0], self._random)
+            rows = known.draw(ridge.START_ROWS, self._random)
             self._ridge_start(self._read(X, rows), known.subset(rows))
         else:
             rows = self._draw_batch(T, X.shape[0])
@@ -214,19 +217,17 @@ class MFLRML(LowRankMetric):
     def _ridge_start(self, X: Any, known: Supervision) -> None:
         """Solve a first, larger batch in closed form and by rounds."""
         spectrum = decompose(X, random_state=self._random)
-        learned = ridge.learn(spectrum, known, min(self._map.shape[1], spectrum.rank), self, self._random)
+        margin, d = ridge.MARGIN * self.margin_ratio, min(self._map.shape[1], spectrum.rank)
+        self.choice_ = search.choose(spectrum, known, d, margin, self._random, search.Candidates.of(self))[0]
+        learned = ridge.learn(spectrum, known, d, self.choice_, margin, self._random)
         self._map[:, : learned.L_transposed.shape[1]] = learned.L_transposed
-        self.weights_, self.choice_ = learned.s, learned.choice
-        margin = ridge.MARGIN * self.margin_ratio
-        unit = ridge.unit_rows(product(X, self._map))
-        self._count(known.active_pairs(unit, margin, len(unit), self._random)[-1])
+        self.weights_ = learned.s
+        self._count(known.active_pairs(ridge.unit_rows(product(X, self._map)), margin)[-1])
 
     def _ridge_step(self, X: Any, known: Supervision) -> None:
         """Move the map along the triplets of a batch that are inside the margin."""
         Y = product(X, self._map).astype(np.float64)
-        step = ridge.batch_step(
-            gram(X), known, Y, self.choice_.ridge, ridge.MARGIN * self.margin_ratio, self._random
-        )
+        step = ridge.batch_step(gram(X), known, Y, self.choice_.ridge, ridge.MARGIN * self.margin_ratio)
         add_product_transposed(self._map, X, (step.C / np.sqrt(self.n_iter_)).astype(self._map.dtype))
         self.weights_ = np.einsum("ij,ij->j", self._map, self._map)
         self._count(step.hinge)

@@ -5,7 +5,7 @@ a score on rows that were held out. Rows of one group (``groups``) show the same
 model; none of them is another's positive, and they stay together when rows are held out.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,13 +21,19 @@ BLOCK_VALUES = 2**20  # similarities held at once: they stay in the processor's 
 class Supervision(Protocol):
     """What the solver of :mod:`flrml.ridge` asks of labels or triplets."""
 
+    groups: NDArray  # number of each row's group
+
     def contrast(self, Y: NDArray) -> NDArray:
         """½ (A + Aᵀ) Y, where row i of A takes the mean of i's positives minus that of its negatives."""
 
-    def active_pairs(
-        self, Y: NDArray, margin: float, n_anchors: int, random: np.random.RandomState
-    ) -> tuple[NDArray, NDArray, NDArray, float]:
+    def class_means(self, Y: NDArray) -> NDArray:
+        """The mean of each class, times the root of its size; no rows where classes are unknown."""
+
+    def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
         """Pairs (i, j) of unit rows Y inside the margin, their weights, and the mean hinge in margins."""
+
+    def draw(self, size: int, random: np.random.RandomState) -> NDArray:
+        """At most so many random rows among which there are triplets."""
 
     def subset(self, rows: NDArray) -> "Supervision":
         """The same for some of the rows."""
@@ -74,13 +80,14 @@ class Labels:
         out += self._class_sums(aY + bY) - bY.sum(axis=0) - self._kin_sums(aY)
         return 0.5 * out
 
-    def active_pairs(
-        self, Y: NDArray, margin: float, n_anchors: int, random: np.random.RandomState
-    ) -> tuple[NDArray, NDArray, NDArray, float]:
-        """Pairs of anchors with their nearest positives and negatives, weighted by the triplets they violate."""
+    def class_means(self, Y: NDArray) -> NDArray:
+        """The mean of each class, times the root of its size."""
+        size = np.bincount(self.label)
+        return _members(self.label, Y.dtype).T @ Y / np.sqrt(np.maximum(size, 1)).astype(Y.dtype)[:, None]
+
+    def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
+        """Pairs of rows with their nearest positives and negatives, weighted by the triplets they violate."""
         anchors = self.anchors
-        if len(anchors) > n_anchors:
-            anchors = random.choice(anchors, n_anchors, replace=False)
         anchors = anchors[np.argsort(self.label[anchors], kind="stable")]
         order = np.argsort(self.label, kind="stable")
         bounds = np.searchsorted(self.label[order], np.arange(self.label.max() + 2))
@@ -101,6 +108,11 @@ class Labels:
                     columns, similarity[place, first : first + k] = _largest(found, k)
                     j[place, first : first + k] = names[columns]
         return _inside(anchors, j, similarity, margin)
+
+    def draw(self, size: int, random: np.random.RandomState) -> NDArray:
+        """Random rows."""
+        n = len(self.label)
+        return np.arange(n) if n <= size else random.choice(n, size, replace=False)
 
     def subset(self, rows: NDArray) -> "Labels":
         """The same for some of the rows."""
@@ -156,13 +168,21 @@ class Triplets:
         """½ (A + Aᵀ) Y with A of the given triplets."""
         return (0.5 * (self._contrasts @ Y + self._contrasts.T @ Y)).astype(Y.dtype)
 
-    def active_pairs(
-        self, Y: NDArray, margin: float, n_anchors: int, random: np.random.RandomState
-    ) -> tuple[NDArray, NDArray, NDArray, float]:
+    def class_means(self, Y: NDArray) -> NDArray:
+        """No rows: triplets know of no classes."""
+        return Y[:0]
+
+    def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
         """Pairs of the triplets that the metric violates, or satisfies by less than the margin."""
         i, j, k = self.triplets.T
         similarity = np.column_stack((_dots(Y, i, j), _dots(Y, i, k)))
         return _inside(i, np.column_stack((j, k)), similarity, margin)
+
+    def draw(self, size: int, random: np.random.RandomState) -> NDArray:
+        """All rows, or those of random triplets."""
+        if self.n <= size:
+            return np.arange(self.n)
+        return np.unique(random.permutation(self.triplets)[: size // 3])
 
     def subset(self, rows: NDArray) -> "Triplets":
         """The triplets all of whose samples are among the rows, with their new numbers."""
@@ -190,20 +210,19 @@ class Triplets:
         return float(np.mean(_dots(U, T[:, 0], T[:, 1]) > _dots(U, T[:, 0], T[:, 2])))
 
 
-def pair_matrix(i: NDArray, j: NDArray, weights: NDArray, Y: NDArray) -> sp.csr_matrix:
-    """Symmetric T (n × n) with Σ w ∂cos(y_i, y_j) = ⟨sym(Eᵀ T E), ∂W⟩ for embeddings Y of rows E under W.
+def pair_product(i: NDArray, j: NDArray, weights: NDArray, Y: NDArray, R: NDArray) -> NDArray:
+    """T R, with the T for which Σ w ∂cos(y_i, y_j) = ⟨sym(Eᵀ T E), ∂W⟩, for embeddings Y of rows E under W.
 
     Of e_i/‖y_i‖ =: ê_i, the cosine has the gradient sym(ê_i ê_jᵀ) − ½ cos (ê_i ê_iᵀ + ê_j ê_jᵀ).
     """
     n = len(Y)
     lengths = np.sqrt(np.einsum("ij,ij->i", Y, Y))
     inverse = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    cosine = _dots(Y, i, j) * inverse[i] * inverse[j]
-    pull = np.bincount(i, weights * cosine, n) + np.bincount(j, weights * cosine, n)
+    weighted = weights * _dots(Y, i, j) * inverse[i] * inverse[j]
+    pull = (np.bincount(i, weighted, n) + np.bincount(j, weighted, n)).astype(Y.dtype)
     W = sp.csr_matrix((weights, (i, j)), shape=(n, n))
-    W = W + W.T - sp.diags(pull.astype(Y.dtype))
-    scale = sp.diags(inverse)
-    return (0.5 * (scale @ W @ scale)).tocsr().astype(Y.dtype)
+    scaled = inverse[:, None] * R
+    return (0.5 * inverse)[:, None] * (W @ scaled + W.T @ scaled - pull[:, None] * scaled)
 
 
 def _inside(i: NDArray, j: NDArray, similarity: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
@@ -246,9 +265,13 @@ def _blocks(n: int, width: int) -> list[slice]:
 
 def _sums(Y: NDArray, number: NDArray) -> NDArray:
     """For each row, the sum of the rows with the same number."""
+    return (_members(number, Y.dtype).T @ Y)[number]
+
+
+def _members(number: NDArray, dtype: Any) -> sp.csr_matrix:
+    """Indicator of each row's number."""
     n = len(number)
-    members = sp.csr_matrix((np.ones(n, dtype=Y.dtype), number, np.arange(n + 1)))
-    return (members.T @ Y)[number]
+    return sp.csr_matrix((np.ones(n, dtype=dtype), number, np.arange(n + 1)))
 
 
 def _dots(Y: NDArray, i: NDArray, j: NDArray, step: int = 2**16) -> NDArray:

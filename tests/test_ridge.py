@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from flrml import FLRML, MFLRML, decompose, draw_triplets, knn_accuracy, ridge
-from flrml.ridge import Choice, WhitenedRows, closed_form
-from flrml.supervision import Labels, Triplets, pair_matrix
+from flrml import FLRML, MFLRML, decompose, draw_triplets, knn_accuracy, ridge, search
+from flrml.ridge import Choice, Plane, WhitenedRows, rows_of
+from flrml.search import Candidates
+from flrml.supervision import Labels, Triplets, pair_product
 
 
 @pytest.fixture(scope="module")
@@ -33,22 +34,44 @@ def cosines(Y):
     return Y @ Y.T
 
 
+def between(E, y):
+    """Σ_c n_c μ_c μ_cᵀ."""
+    return sum(np.sum(y == c) * np.outer(mean, mean) for c in set(y) for mean in [E[y == c].mean(axis=0)])
+
+
 @pytest.mark.parametrize("g", [1e-3, 1.0, 100.0])
+@pytest.mark.parametrize("within", [0.0, 0.9])
 @pytest.mark.parametrize("local", [0.0, 0.3, 1.0])
-def test_the_closed_form_is_the_top_of_the_explicit_matrix(problem, g, local):
+def test_the_closed_form_is_the_top_of_the_explicit_matrix(problem, g, within, local):
     X, y, spectrum = problem
     E = dense_whitened(X, g)
-    k, P = scipy.linalg.eigh(E.T @ ((1 - local) * explicit(y) + local * np.eye(90)) @ E)
-    whole = closed_form(WhitenedRows(spectrum, g), Labels(y), 12)(local)  # the plane is the whole space
-    assert np.allclose(whole.Y @ whole.Y.T, E @ (P * np.maximum(k, 0)) @ P.T @ E.T, atol=1e-8)
-    found = closed_form(WhitenedRows(spectrum, g), Labels(y), 7)(local)
-    assert np.sum(found.B**2) == pytest.approx(np.maximum(k, 0)[-7:].sum(), rel=0.03)
+    scatter = np.eye(12) - within * between(E, y)
+    k, P = scipy.linalg.eigh(E.T @ ((1 - local) * explicit(y) + local * np.eye(90)) @ E, scatter)
+
+    def weights_and_embeddings(d):
+        plane = Plane(WhitenedRows(spectrum, g), Labels(y), d)
+        B = plane.solve(plane.whitening(within), local)
+        return np.trace(B.T @ (plane._total - within * plane._between) @ B), plane.images @ B
+
+    weight, Y = weights_and_embeddings(12)  # the plane is the whole space
+    assert weight == pytest.approx(np.maximum(k, 0).sum())
+    assert np.allclose(Y @ Y.T, E @ (P * np.maximum(k, 0)) @ P.T @ E.T, atol=1e-8)
+    assert weights_and_embeddings(7)[0] == pytest.approx(np.maximum(k, 0)[-7:].sum(), rel=0.03)
+
+
+def test_the_scatter_within_classes_whitens_where_all_of_that_between_them_is_left_out(problem):
+    _, y, spectrum = problem
+    plane = Plane(WhitenedRows(spectrum, 1e-9), Labels(y), 12)
+    rows = plane.images @ plane.whitening(1.0)
+    for c in range(3):
+        rows[y == c] -= rows[y == c].mean(axis=0)
+    assert np.allclose(rows.T @ rows, np.eye(12), atol=1e-6)
 
 
 def test_no_ridge_whitens_and_a_large_one_keeps_the_geometry(problem):
     X, y, _ = problem
     V, sigma, _ = np.linalg.svd(X, full_matrices=False)
-    fixed = {"variant": "ridge", "local": 1.0, "rounds": 0}
+    fixed = {"variant": "ridge", "within": 0.0, "local": 1.0, "rounds": 0}
     whitened = FLRML(5, ridge=1e-12, **fixed).fit(X, y).transform(X)
     assert np.allclose(whitened.T @ whitened, np.eye(5), atol=1e-6)
     own = FLRML(5, ridge=1e12, **fixed).fit(X, y)
@@ -56,40 +79,58 @@ def test_no_ridge_whitens_and_a_large_one_keeps_the_geometry(problem):
 
 
 def test_rows_held_out_do_not_whiten(problem):
-    X, _, spectrum = problem
-    rows = WhitenedRows(spectrum, 1.0, (spectrum @ np.eye(12))[:30])
+    X, y, spectrum = problem
     sigma, U = spectrum.singular_values, spectrum.basis
     gamma = np.mean(sigma**2)
-    Z = X[30:] @ U
-    B = np.random.RandomState(0).standard_normal((12, 3))
-    W = B / np.sqrt(sigma**2 + gamma)[:, None]
-    A = Z.T @ Z + gamma * np.eye(12)
-    assert np.allclose(rows.inner(B), W.T @ A @ W, atol=1e-8)
-    R = np.random.RandomState(1).standard_normal((90, 2))
-    half = np.sqrt(sigma**2 + gamma)[:, None]
-    assert np.allclose(rows.pull(R), half * np.linalg.solve(A, (X @ U).T @ R), atol=1e-8)
+    rest = np.arange(30, 90)
+    rows = WhitenedRows(rows_of(spectrum, rest), 1.0, (spectrum @ np.eye(12))[:30])
+    Z = X[rest] @ U
+    half, A = np.sqrt(sigma**2 + gamma)[:, None], Z.T @ Z + gamma * np.eye(12)
+    R = np.random.RandomState(1).standard_normal((60, 2))
+    assert np.allclose(rows.pull(R), half * np.linalg.solve(A, Z.T @ R), atol=1e-8)
+    plane = Plane(rows, Labels(y[rest]), 5)
+    T = plane.directions @ plane.whitening(0.0) / half
+    assert np.allclose(T.T @ A @ T, np.eye(T.shape[1]), atol=1e-8)
 
 
-def test_a_round_solves_the_step_in_its_plane(problem):
+def test_a_sample_of_the_rows_whitens_as_all_of_them_do(problem):
+    """Every row is there twice, so that one half is a perfect sample."""
+    X, y, _ = problem
+    spectrum = decompose(np.vstack((X, X)))
+    whole = Plane(WhitenedRows(spectrum, 1.0), Labels(np.tile(y, 2)), 12)
+    half = Plane(WhitenedRows(rows_of(spectrum, np.arange(90)), 1.0, n=180), Labels(y), 12)
+    for plane in (whole, half):
+        T = plane.directions @ plane.whitening(0.5)
+        plane.metric = T @ T.T
+    assert np.allclose(whole.metric, half.metric, atol=1e-8)
+
+
+@pytest.mark.parametrize("within", [0.0, 0.9])
+def test_a_round_is_a_step_along_the_gradient_of_the_hinge(problem, within):
     X, y, spectrum = problem
-    rows, known = WhitenedRows(spectrum, 1.0), Labels(y)
-    start = closed_form(rows, known, 6)(0.5)  # with 12 dimensions, the plane of a round is the whole space
-    found, hinge = ridge.another_round(rows, known, start, 0.1, np.random.RandomState(0))
+    plane = Plane(WhitenedRows(spectrum, 1.0), Labels(y), 12)
+    T = plane.whitening(within)
+    B = plane.solve(T, 0.5)
+    found, hinge = plane.another_round(T, B, 4, 0.1, np.random.RandomState(0))  # all 90 rows are drawn
     E = dense_whitened(X, 1.0)
-    signs = np.sign(np.sum(E * (spectrum @ np.diag(rows.c[:, 0])), axis=0))
-    B = signs[:, None] * start.B
-    unit = start.Y / np.linalg.norm(start.Y, axis=1, keepdims=True)
-    i, j, w, mean = known.active_pairs(unit, 0.1, 1000, np.random.RandomState(0))
-    W, G = B @ B.T, E.T @ (pair_matrix(i, j, w, start.Y) @ E)
-    k, P = scipy.linalg.eigh(W + ridge.STEP * np.linalg.norm(W) / np.linalg.norm(G) * G)
-    k, P = np.maximum(k[:-7:-1], 0), P[:, :-7:-1]
-    assert np.allclose(found.Y @ found.Y.T, E @ (P * k) @ P.T @ E.T, atol=1e-6)
-    assert hinge == mean > 0
+    E *= np.sign(np.sum(E * (spectrum @ np.eye(12)), axis=0))
+    full = plane.directions @ B
+    i, j, w, mean = Labels(y).active_pairs((E @ full) / np.linalg.norm(E @ full, axis=1, keepdims=True), 0.1)
+    T_pairs = pair_product(i, j, w, E @ full, np.eye(90))
+    G = np.linalg.solve(np.eye(12) - within * between(E, y), E.T @ T_pairs @ E @ full)
+    G *= ridge.STEP / 2 * np.linalg.norm(E @ full) / np.linalg.norm(E @ G)
+    assert np.allclose(plane.directions @ found, full + G, atol=1e-7)
+    assert hinge == pytest.approx(mean)
+    assert mean > 0
+
+
+def test_a_round_draws_a_share_of_the_rows_within_bounds():
+    assert [ridge.round_rows(n) for n in (10, 12_000, 36_000, 10**6)] == [1000, 1000, 3000, 5000]
 
 
 def test_rounds_lower_the_hinge(digits):
     X, y = digits[:2]
-    model = FLRML(10, variant="ridge", ridge=1.0, local=0.5, rounds=4, random_state=0).fit(X, y)
+    model = FLRML(10, variant="ridge", ridge=1.0, within=0.0, local=0.5, rounds=4, random_state=0).fit(X, y)
     assert model.n_iter_ - 1 == len(model.history_) == 4
     assert model.history_[-1] < model.history_[0]
 
@@ -108,15 +149,67 @@ def test_both_sides_of_the_spectrum_agree(text):
 
 def test_the_search_stays_in_what_is_given(problem):
     X, y, _ = problem
-    free = FLRML(5, variant="ridge", random_state=0).fit(X, y)
+
+    def fit(**given):
+        return FLRML(5, variant="ridge", random_state=0, **given).fit(X, y)
+
+    free = fit()
     assert free.choice_ is free.search_[0]
-    assert free.choice_.score == max(choice.score for choice in free.search_)
-    given = FLRML(5, variant="ridge", ridge=3.0, local=0.2, random_state=0).fit(X, y)
-    assert {(choice.ridge, choice.local) for choice in given.search_} == {(3.0, 0.2)}
-    fixed = FLRML(5, variant="ridge", ridge=3.0, local=0.2, rounds=2, random_state=0).fit(X, y)
+    assert {(choice.within, choice.local) for choice in free.search_} == set(search.FORMS)
+    given = fit(ridge=3.0, local=0.2)
+    assert {(choice.ridge, choice.within, choice.local) for choice in given.search_} == {
+        (3.0, 0.0, 0.2),
+        (3.0, 0.9, 0.2),
+    }
+    fixed = fit(ridge=3.0, within=0.5, local=0.2, rounds=2)
     assert fixed.search_ == [fixed.choice_]
     assert fixed.choice_.rounds == fixed.n_iter_ - 1 == 2
-    assert FLRML(5, variant="ridge", rounds=1, random_state=0).fit(X, y).n_iter_ == 2
+    for rounds in (0, 1):
+        assert {choice.rounds for choice in fit(rounds=rounds).search_} == {rounds}
+
+
+def test_without_labels_there_must_be_rounds(problem):
+    X, y, _ = problem
+    tried = FLRML(5, variant="ridge", within=0.0, local=1.0, random_state=0).fit(X, y).search_
+    assert {choice.rounds for choice in tried} == {search.ROUNDS}
+
+
+def test_every_score_is_that_of_a_fit_without_the_rows_held_out(digits):
+    """With one ridge and one form; the leading directions are those of all rows, hence not quite the same."""
+    X, y = digits[:2]
+    rows, held = Labels(y).hold_out(search.HELD_OUT, np.random.RandomState(0))
+    given = {"variant": "ridge", "ridge": 0.1, "within": 0.9, "local": 0.1}
+    found = FLRML(10, **given, random_state=0).fit(X, y).search_
+    alone = FLRML(10, **given, rounds=0).fit(X[rows], y[rows])
+    accuracy = knn_accuracy(alone.transform(X[rows]), y[rows], alone.transform(X[held]), y[held])
+    assert next(choice.score for choice in found if choice.rounds == 0) == pytest.approx(accuracy, abs=0.01)
+
+
+def test_the_climb_ends_where_scores_fall():
+    def climb(scores):
+        asked = []
+
+        def attempt(ridge):
+            asked.append(ridge)
+            return search.Trial(None, None, None, None, Choice(ridge, 0.0, 1.0, score=scores[ridge]))
+
+        return search._climb(attempt, sorted(scores)).choice.ridge, asked
+
+    assert climb({1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4, 5: 0.35}) == (4, [3, 4, 5])
+    assert climb({1: 0.1, 2: 0.4, 3: 0.3, 4: 0.2, 5: 0.9}) == (2, [3, 4, 2, 1])
+    assert climb({1: 0.5, 2: 0.2, 3: 0.3, 4: 0.3, 5: 0.3})[0] == 5  # of equal ones the largest
+    assert climb({7: 0.5}) == (7, [7])
+
+
+def test_the_own_geometry_wins_where_the_difference_is_chance():
+    own, discriminants = Choice(1.0, 0.0, 1.0, 10, 0.90), Choice(1.0, 0.9, 0.1, 0, 0.91)
+    assert search._rank(own, 0.02) > search._rank(discriminants, 0.02)
+    assert search._rank(own, 0.005) < search._rank(discriminants, 0.005)
+
+
+def test_open_choices_are_paired_with_what_is_given():
+    assert Candidates.of(FLRML()) == Candidates()
+    assert Candidates.of(FLRML(ridge=2, within=0.3, rounds=4)) == Candidates((2.0,), ((0.3, 0.1), (0.3, 1.0)), 4)
 
 
 def test_few_rows_are_learned_from_without_a_search():
@@ -128,8 +221,12 @@ def test_few_rows_are_learned_from_without_a_search():
 
 def test_more_rows_than_are_worked_on(monkeypatch, digits):
     X, y, X_test, y_test = digits
-    for name, value in (("WORKING_ROWS", 300), ("ANCHORS", 100), ("MOST_HELD_OUT", 150)):
-        monkeypatch.setattr(ridge, name, value)
+    for module, name, value in (
+        (search, "WORKING_ROWS", 300),
+        (search, "MOST_HELD_OUT", 150),
+        (ridge, "ROUND_ROWS", 200),
+    ):
+        monkeypatch.setattr(module, name, value)
     model = FLRML(20, variant="ridge", rounds=2, random_state=0).fit(X, y)
     assert knn_accuracy(model.transform(X), y, model.transform(X_test), y_test) > 0.93
 
@@ -162,7 +259,7 @@ def test_triplets_teach_as_labels_do(digits):
 def test_the_order_of_rows_does_not_matter(problem):
     X, y, _ = problem
     order = np.random.RandomState(1).permutation(90)
-    fixed = {"variant": "ridge", "ridge": 1.0, "local": 0.3, "rounds": 2}
+    fixed = {"variant": "ridge", "ridge": 1.0, "within": 0.5, "local": 0.3, "rounds": 2}
     first, second = FLRML(5, **fixed).fit(X, y), FLRML(5, **fixed).fit(X[order], y[order])
     assert np.allclose(first.get_mahalanobis_matrix(), second.get_mahalanobis_matrix(), atol=1e-6)
 
@@ -173,7 +270,7 @@ def test_a_held_row_that_stands_alone_does_not_break_the_search():
     assert np.isfinite(FLRML(5, variant="ridge", random_state=0).fit(X, y).components_).all()
 
 
-@pytest.mark.parametrize("bad", [{"ridge": 0}, {"ridge": "best"}, {"local": 1.5}, {"rounds": -1}])
+@pytest.mark.parametrize("bad", [{"ridge": 0}, {"ridge": "best"}, {"within": -0.1}, {"local": 1.5}, {"rounds": -1}])
 def test_parameters_out_of_range_are_named(problem, bad):
     X, y, _ = problem
     with pytest.raises(ValueError, match=next(iter(bad))):
@@ -181,8 +278,8 @@ def test_parameters_out_of_range_are_named(problem, bad):
 
 
 def test_choices_can_be_compared_and_shown():
-    assert Choice(1.0, 0.5, 2) != Choice(1.0, 0.5, 1)
-    assert "ridge=1.0" in repr(Choice(1.0, 0.5, 2))
+    assert Choice(1.0, 0.0, 0.5, 2) != Choice(1.0, 0.0, 0.5, 1)
+    assert "within=0.9" in repr(Choice(1.0, 0.9, 0.5, 2))
 
 
 def test_triplets_alone_have_no_labels():
@@ -193,19 +290,21 @@ def test_a_batch_step_moves_along_the_hinge():
     random = np.random.RandomState(0)
     X, y = random.standard_normal((40, 8)), np.arange(40) % 2
     Y, known = X @ random.standard_normal((8, 3)), Labels(y)
-    step = ridge.batch_step(X @ X.T, known, Y, 1.0, 0.1, np.random.RandomState(0))
+    step = ridge.batch_step(X @ X.T, known, Y, 1.0, 0.1)
     moved = Y + X @ (X.T @ step.C)
     assert np.linalg.norm(moved - Y) == pytest.approx(ridge.BATCH_STEP * np.linalg.norm(Y))
-    after = known.active_pairs(ridge.unit_rows(moved), 0.1, 40, np.random.RandomState(0))[-1]
+    after = known.active_pairs(ridge.unit_rows(moved), 0.1)[-1]
     assert after < step.hinge
-    far = ridge.batch_step(X @ X.T, known, np.eye(2)[y] + 0.0, 1.0, 0.1, np.random.RandomState(0))
+    far = ridge.batch_step(X @ X.T, known, np.eye(2)[y] + 0.0, 1.0, 0.1)
     assert not far.C.any()
 
 
-def test_the_first_mini_batch_is_solved_as_a_whole(digits):
+def test_the_first_mini_batch_is_solved_as_a_whole(monkeypatch, digits):
     X, y = digits[:2]
-    whole = FLRML(8, variant="ridge", ridge=1.0, local=0.5, rounds=1, random_state=0).fit(X, y)
-    first = MFLRML(8, variant="ridge", ridge=1.0, local=0.5, rounds=1, n_batches=1, random_state=0).fit(X, y)
+    monkeypatch.setattr(ridge, "ROUND_ROWS", len(X))  # nothing is drawn
+    given = {"variant": "ridge", "ridge": 1.0, "within": 0.5, "local": 0.5, "rounds": 1}
+    whole = FLRML(8, **given, random_state=0).fit(X, y)
+    first = MFLRML(8, **given, n_batches=1, random_state=0).fit(X, y)
     assert np.allclose(whole.get_mahalanobis_matrix(), first.get_mahalanobis_matrix(), atol=1e-8)
     assert first.choice_ == whole.choice_
 

@@ -3,7 +3,7 @@ import pytest
 
 from flrml import draw_triplets
 from flrml.neighbors import knn_accuracy
-from flrml.supervision import N_NEIGHBORS, Labels, Triplets, pair_matrix
+from flrml.supervision import N_NEIGHBORS, Labels, Triplets, pair_product
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_active_pairs_are_those_of_a_search_by_hand(rows, grouped, margin):
                 hinges.append(max(hinge, 0) / margin)
                 weights[i, j] += hinge > 0
                 weights[i, k] -= hinge > 0
-    i, j, w, mean = Labels(label, groups).active_pairs(Y, margin, 100, np.random.RandomState(0))
+    i, j, w, mean = Labels(label, groups).active_pairs(Y, margin)
     found = np.zeros((30, 30))
     np.add.at(found, (i, j), w)
     assert np.array_equal(found, weights)
@@ -74,13 +74,13 @@ def test_given_triplets_are_active_inside_the_margin(rows):
     Y = Y / np.linalg.norm(Y, axis=1, keepdims=True)
     T = draw_triplets(label[label != 3], 2, 0)
     known = Triplets(T, 30)
-    _, _, w, _ = known.active_pairs(Y, 0.1, 10, np.random.RandomState(0))
+    _, _, w, _ = known.active_pairs(Y, 0.1)
     active = np.sum(Y[T[:, 0]] * (Y[T[:, 2]] - Y[T[:, 1]]), axis=1) + 0.1 > 0
     assert w.sum() == 0
     assert len(w) == 2 * active.sum()
 
 
-def test_the_pair_matrix_is_the_gradient_of_the_cosines():
+def test_the_pair_product_is_the_gradient_of_the_cosines():
     random = np.random.RandomState(1)
     E, L = random.standard_normal((12, 5)), random.standard_normal((5, 3))
     i, j, w = random.randint(0, 6, 20), random.randint(6, 12, 20), random.standard_normal(20)
@@ -91,10 +91,29 @@ def test_the_pair_matrix_is_the_gradient_of_the_cosines():
 
     W, direction = L @ L.T, random.standard_normal((5, 5))
     direction += direction.T
-    G = E.T @ (pair_matrix(i, j, w, E @ L) @ E)
+    G = E.T @ pair_product(i, j, w, E @ L, E)
     step = 1e-6
     slope = (value(W + step * direction) - value(W - step * direction)) / (2 * step)
     assert np.sum((G + G.T) / 2 * direction) == pytest.approx(slope, rel=1e-5)
+
+
+def test_class_means_weigh_as_their_classes(rows):
+    Y, label, _ = rows
+    expected = [np.sqrt(np.sum(label == c)) * Y[label == c].mean(axis=0) for c in range(4)]
+    assert np.allclose(Labels(label).class_means(Y), expected)
+    assert Triplets(np.array([[0, 1, 2]]), 30).class_means(Y).shape == (0, 4)
+
+
+def test_rows_are_drawn_without_repetition_and_with_triplets(rows):
+    _, label, _ = rows
+    random = np.random.RandomState(0)
+    assert np.array_equal(Labels(label).draw(30, random), np.arange(30))
+    drawn = Labels(label).draw(10, random)
+    assert len(set(drawn)) == 10
+    known = Triplets(draw_triplets(label[label != 3], 1, 0), 30)
+    drawn = known.draw(12, random)
+    assert len(drawn) <= 12
+    assert len(known.subset(drawn).triplets) >= 4
 
 
 def test_groups_are_held_out_whole_and_classes_alike(rows):

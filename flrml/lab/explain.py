@@ -14,7 +14,7 @@ from flrml.lab.inputs import PathLike, load_rows
 from flrml.lab.measure import within_limits
 from flrml.lab.training import accepted
 from flrml.neighbors import knn_accuracy
-from flrml.ridge import MAX_ROUNDS
+from flrml.search import ROUNDS
 from flrml.spectrum import Spectrum
 
 VARIANTS = {"flrml": "plain", "flrml-reference": "centred"}
@@ -70,8 +70,8 @@ def explain(
             return make("flrml-ridge", **more).fit(X, y, spectrum=bound["plain"], groups=groups)
 
         chosen = ridge().choice_
-        fixed = {"ridge": chosen.ridge, "local": chosen.local}
-        rounds = [ridge(**fixed, rounds=number) for number in range(MAX_ROUNDS + 1)]
+        form = {"within": chosen.within, "local": chosen.local}
+        rounds = [ridge(ridge=chosen.ridge, **form, rounds=number) for number in range(ROUNDS + 1)]
         return {
             "cosine": accuracy(None),
             "variants": {method: follow(method, bound[kind]) for method, kind in VARIANTS.items()}
@@ -79,10 +79,10 @@ def explain(
                 "flrml-ridge": {
                     "accuracies": [accuracy(model) for model in rounds],
                     "objective": rounds[-1].history_.tolist(),
-                    "choice": [chosen.ridge, chosen.local, chosen.rounds],
+                    "choice": [chosen.ridge, chosen.within, chosen.local, chosen.rounds],
                 }
             },
-            "ridges": [[g, accuracy(ridge(ridge=g, local=chosen.local, rounds=0))] for g in ridges],
+            "ridges": [[g, accuracy(ridge(ridge=g, **form, rounds=chosen.rounds))] for g in ridges],
         }
 
     result = {**run, "started": started, "made_by": provenance()}

@@ -93,7 +93,7 @@ def method_source(wildcards):
     shared = (
         ["baselines/common"]
         if place.startswith("baselines/")
-        else ["metric", "loss", "stiefel", "ridge", "supervision"]
+        else ["metric", "loss", "stiefel", "ridge", "search", "supervision"]
     )
     return source(place, *shared, "rows", "lab/training", "lab/measure") + cluster_source()
 

@@ -96,7 +96,7 @@ rule explain:
         meta=data,
         plain=lambda wildcards: spectrum_of(wildcards.dataset, "flrml"),
         centred=lambda wildcards: spectrum_of(wildcards.dataset, "flrml-reference"),
-        code=[*LEARNING, *source("ridge", "supervision", "lab/explain")],
+        code=[*LEARNING, *source("ridge", "search", "supervision", "lab/explain")],
     output:
         f"{RESULTS}/sweeps/ridge/{{dataset}}.json",
     log:

@@ -1,0 +1,42 @@
+import sys
+
+import pytest
+
+from benchmarks import ablation
+from flrml import FLRML
+
+
+def test_a_run_that_was_cut_goes_on(tmp_path, monkeypatch, capsys):
+    fitted = []
+
+    def fit(X, y, groups, spectrum, seed):
+        fitted.append(seed)
+        if len(fitted) == 2:
+            raise KeyboardInterrupt
+        return FLRML(10, variant="ridge", ridge=1.0, within=0.0, local=1.0, rounds=0).fit(X, y, spectrum=spectrum)
+
+    monkeypatch.setattr(ablation, "CHANGES", {"auto": fit, "groups not told": fit})
+    place = ["--prepared", str(tmp_path / "data"), "--results", str(tmp_path / "results.jsonl")]
+    monkeypatch.setattr(sys, "argv", ["ablation", "digits", "--seeds", "2", *place])
+    with pytest.raises(KeyboardInterrupt):
+        ablation.main()
+    ablation.main()
+    ablation.main()
+    assert fitted == [0, 1, 1]  # digits have no groups
+    table = capsys.readouterr().out.splitlines()
+    assert table[0] == "| change | digits |"
+    assert table[2].endswith("± 0.0 |")
+    assert table[3] == "| groups not told | – |"
+
+
+@pytest.mark.filterwarnings("ignore::flrml.exceptions.FlrmlWarning")
+@pytest.mark.parametrize("change", ["smoothed weights", "5 random triplets"])
+def test_a_change_changes_the_map_and_is_undone(digits, change):
+    X, y = digits[0][:300], digits[1][:300]
+
+    def learned(change):
+        return ablation.CHANGES[change](X, y, None, None, 0).get_mahalanobis_matrix()
+
+    before, changed = learned("auto"), learned(change)
+    assert abs(before - changed).max() > 1e-6 * abs(before).max()
+    assert abs(before - learned("auto")).max() == 0
