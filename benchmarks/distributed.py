@@ -148,9 +148,10 @@ def rows() -> Iterator[tuple[str, str, str]]:
     )
 
 
-if __name__ == "__main__":  # python -m benchmarks.distributed FOLDER: a prepared data set, made where there is none
-    chosen = Path(sys.argv[1])
-    if not chosen.exists():
-        write_store(chosen, rows=100_000, features=1_000_000, nonzeros=20_000)  # 8 GB, as CSR matrix 16 GB
+if __name__ == "__main__":  # FOLDER [ROWS]: a prepared data set, made with so many rows where there is none
+    chosen, *rows_wanted = sys.argv[1:]
+    if not Path(chosen).exists():
+        # 80 kB a row on disk, as CSR matrix twice that.
+        write_store(Path(chosen), int((rows_wanted or [100_000])[0]), features=1_000_000, nonzeros=20_000)
     for workers_used in (2, 1):
-        print(workers_used, mini_batches(chosen, workers_used, "2GB"), flush=True)
+        print(workers_used, mini_batches(Path(chosen), workers_used, "2GB"), flush=True)

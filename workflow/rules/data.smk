@@ -7,6 +7,8 @@ rule prepare:
         meta=f"{RESULTS}/data/{{dataset}}/meta.json",
     log:
         f"{RESULTS}/logs/prepare/{{dataset}}.log",
+    # Jobs of several cores come first; those of one core then run side by side to the end.
+    priority: 2
     conda:
         "../../envs/flrml.yaml"
     threads: 2

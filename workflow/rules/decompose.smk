@@ -8,6 +8,7 @@ rule decompose:
     log:
         f"{RESULTS}/logs/decompose/{{dataset}}-{{kind}}.log",
     cache: True
+    priority: 1
     conda:
         "../../envs/flrml.yaml"
     threads: cores

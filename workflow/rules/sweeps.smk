@@ -74,6 +74,7 @@ rule growth:
         f"{RESULTS}/growth/{{axis}}/{{method}}.json",
     log:
         f"{RESULTS}/logs/growth/{{axis}}-{{method}}.log",
+    priority: 1
     conda:
         "../../envs/flrml.yaml"
     threads: cores

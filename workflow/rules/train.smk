@@ -10,7 +10,6 @@ rule train:
         record=f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/history.json",
     log:
         f"{RESULTS}/logs/train/{{dataset}}-{{method}}-{{seed}}.log",
-    # Before the jobs of one core, which then run side by side.
     priority: 1
     conda:
         "../../envs/flrml.yaml"
