@@ -8,7 +8,7 @@ MODULES = ("iterations", "decomposition", "minibatches", "neighbours", "alternat
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", default=MODULES, choices=[*MODULES, []], help="which to run (all)")
+    parser.add_argument("names", nargs="*", choices=[*MODULES, []], help="which to run (all)")
     print("| what | against | outcome |\n|---|---|---|")
     for name in parser.parse_args().names or MODULES:
         for row in importlib.import_module(f"benchmarks.{name}").rows():
