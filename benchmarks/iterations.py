@@ -62,7 +62,7 @@ def growth(**sizes):
 
 
 def rows():
-    for n, r, repeats in ((16_000, 3_000, 2), (60_000, 780, 2)):
+    for n, r, repeats in ((16_000, 3_000, 4), (60_000, 780, 3)):
         for dtype in (np.float64, np.float32):
             ratio, apart = compare(n, r, 100, dtype, repeats)
             yield (
