@@ -53,7 +53,7 @@ lint: $(READY) ## ruff (lint and format), snakefmt and mypy
 test: lint ## lint, then the quick tests
 	OMP_NUM_THREADS=1 pytest -n $(CORES) -m "not slow" tests
 
-test-real: $(READY) ## accuracies on the real data sets in FLRML_RAW_DIR (44 minutes on two busy cores)
+test-real: $(READY) ## accuracies on the real data sets in FLRML_RAW_DIR (17 minutes of processor time)
 	pytest -m "real_data" -s tests
 
 test-slow: $(READY) ## kill tests, the browser test and other slow proofs
