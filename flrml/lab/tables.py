@@ -14,7 +14,8 @@ from flrml.lab import paper
 from flrml.lab.files import in_place, read_json
 
 NOTE = (
-    "Accuracy in per cent and training time in seconds. In brackets the paper's figure and the difference to it. "
+    "Accuracy in per cent, in brackets the paper's figure and the difference to it; training time in seconds, in "
+    "brackets the peak memory of its process in MB. "
     "M: out of memory, T: out of time, E: no finite non-zero solution, F: failed; bold: the best of a column."
 )
 
@@ -116,7 +117,7 @@ def comparison_table(
     head = ["method"]
     for dataset in datasets:
         mark = stands_for.get(dataset, "")
-        head += [f"{dataset} ({mark or 'not the paper’s'}) %", f"{dataset} s"]
+        head += [f"{dataset} ({mark or 'not the paper’s'}) %", f"{dataset} s (MB)"]
     best = {
         dataset: max((_mean(runs.get((m, dataset), []), "accuracy") or 0 for m in methods), default=0)
         for dataset in datasets
@@ -142,7 +143,8 @@ def comparison_table(
             printed = paper.ACCURACY.get(method.paper or "", {}).get(stands_for.get(dataset, ""))
             row.append(Cell(_accuracy(found, printed), accuracy is not None and accuracy >= best[dataset] - 1e-9))
             quickest = not method.control and seconds is not None and seconds <= fastest[dataset]
-            row.append(Cell("" if seconds is None else _figure(seconds), quickest))
+            memory = _mean(found, "peak_mb")
+            row.append(Cell("" if seconds is None else f"{_figure(seconds)} ({memory:,.0f})", quickest))
         rows.append(row)
     if table == 3:
         seconds_row = [Cell("t_svd")]

@@ -10,6 +10,7 @@ from flrml.lab.config import ConfigError, check_shared_tracking, resolve
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
+CONFIGS = ("tiny", "comparison", "paper", "proof")
 TINY = yaml.safe_load((ROOT / "workflow" / "configs" / "tiny.yaml").read_text())
 
 
@@ -80,7 +81,7 @@ def test_a_missing_key_is_named():
         resolve(config, SCHEMA)
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "workflow/configs/tiny.yaml", "workflow/configs/paper.yaml"])
+@pytest.mark.parametrize("name", ["config.yaml", *(f"workflow/configs/{name}.yaml" for name in CONFIGS)])
 def test_shipped_configurations_are_right(name):
     config = resolve(yaml.safe_load((ROOT / name).read_text()), SCHEMA)
     assert config["n_neighbors"] == 5

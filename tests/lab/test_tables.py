@@ -52,6 +52,10 @@ def test_runs_that_did_not_end_show_their_letter_beside_the_papers(table):
     assert column(table, "tdt2 s")["RMML"].text == ""
 
 
+def test_training_time_stands_beside_the_peak_memory(table):
+    assert column(table, "tdt2 s (MB)")["FLRML"].text == "3 (140)"
+
+
 def test_the_best_accuracy_and_the_fastest_training_are_bold(table):
     bold = {name: [row for row, cell in column(table, name).items() if cell.bold] for name in ("tdt2 (", "tdt2 s")}
     assert bold == {"tdt2 (": ["FLRML"], "tdt2 s": ["KISSME"]}
