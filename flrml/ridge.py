@@ -19,7 +19,6 @@ What is left open, (g, ω, β) and the number of rounds, is chosen on rows that 
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -59,7 +58,6 @@ class WhitenedRows:
         self._ridge = (gamma / (sigma**2 + gamma))[:, None]
         # Without rows F of E, the whitened Gram matrix plus ridge is I − FᵀF instead of I.
         self._held = None if held is None else held * self.c.T
-        self._factor = None if self._held is None else _cholesky(self._held)
 
     def embed(self, B: NDArray, spectrum: Spectrum | None = None) -> NDArray:
         """E B, for these rows or for others of the same data."""
@@ -72,26 +70,25 @@ class WhitenedRows:
     def pull(self, R: NDArray) -> NDArray:
         """Eᵀ R, as a direction of the whitened space."""
         G = self.c * self.V.transposed_matmul(R)
-        if self._held is None:
-            return G
-        F = self._held  # (I − FᵀF)⁻¹ = I + Fᵀ (I − F Fᵀ)⁻¹ F
-        return G + F.T @ scipy.linalg.cho_solve((self._factor, True), F @ G, check_finite=False)
+        return G if self._held is None else _without(self._held, G)
 
     def ridge_part(self, B: NDArray) -> NDArray:
         """What the ridge adds to the Gram matrix of the rows embedded by B."""
         return B.T @ (self._ridge * B)
 
 
-def _cholesky(F: NDArray) -> NDArray:
-    """Lower factor of I − F Fᵀ, which rounding may push below zero where a held row stands alone."""
-    S = -(F @ F.T)
-    for spare in (SOUND * np.finfo(S.dtype).eps, 0.01):
-        S[np.diag_indices_from(S)] += 1 + spare
-        try:
-            return scipy.linalg.cholesky(S, lower=True, check_finite=False)
-        except np.linalg.LinAlgError:
-            S[np.diag_indices_from(S)] -= 1
-    raise np.linalg.LinAlgError("rows that are held out are not those of a spectrum")
+def _without(F: NDArray, G: NDArray) -> NDArray:
+    """(I − FᵀF)⁻¹ G, by the shorter side of F: also G + Fᵀ (I − F Fᵀ)⁻¹ F G."""
+    tall = F.shape[0] > F.shape[1]
+    S, right = (-(F.T @ F), G) if tall else (-(F @ F.T), F @ G)
+    diagonal = np.diag_indices_from(S)
+    S[diagonal] += 1 + SOUND * np.finfo(S.dtype).eps
+    try:
+        np.linalg.cholesky(S)
+    except np.linalg.LinAlgError:  # rounding pushes it below zero where a held row stands alone
+        S[diagonal] += 0.01
+    solved = np.linalg.solve(S, right)
+    return solved if tall else G + F.T @ solved
 
 
 class Plane:
@@ -127,14 +124,14 @@ class Plane:
 
     def whitening(self, within: float) -> NDArray:
         """T (p × q) with TᵀAT = I, where A is the scatter in the plane less the share ω of that of class means."""
-        values, vectors = scipy.linalg.eigh(self._total - within * self._between, driver="evd")
+        values, vectors = np.linalg.eigh(self._total - within * self._between)
         sound = values > SOUND * np.finfo(self.images.dtype).eps * values[-1]
         return vectors[:, sound] / np.sqrt(values[sound])
 
     def solve(self, T: NDArray, local: float) -> NDArray:
         """The closed form with λ = 1: top d eigenpairs in whitened coordinates, scaled by √s, s = max(0, k)."""
         H = T.T @ ((1 - local) * self._contrast + local * self._itself) @ T
-        k, P = scipy.linalg.eigh(H, subset_by_index=(max(0, len(H) - self.d), len(H) - 1))
+        k, P = (part[..., -self.d :] for part in np.linalg.eigh(H))
         B = T @ (P * np.sqrt(weights(k)))[:, ::-1]
         B *= column_signs(B)
         return np.pad(B, ((0, 0), (0, self.d - B.shape[1]))).astype(self.images.dtype)
@@ -206,7 +203,7 @@ def batch_step(K: NDArray, known: Supervision, Y: NDArray, ridge: float, margin:
     if len(i) == 0:
         return BatchStep(np.zeros_like(Y), hinge)
     TY = pair_product(i, j, w, Y, Y)
-    C = scipy.linalg.solve(K + ridge * np.mean(np.diag(K)) * np.eye(len(K)), TY, assume_a="pos")
+    C = np.linalg.solve(K + ridge * np.mean(np.diag(K)) * np.eye(len(K), dtype=K.dtype), TY)
     return BatchStep(C * _step_length(Y, K @ C, BATCH_STEP), hinge)
 
 

@@ -2,8 +2,8 @@
 
 The singular directions are those of all rows, found without any label; the Gram matrix that whitens is that of the
 rows that are not judged, so that the overfitting of a small ridge shows. For each ridge one plane serves all else.
-Two forms compete: discriminants, and the data's own geometry as a start for rounds. Each climbs to its best ridge
-by its closed form and has its rounds there, because the better closed form is not always the better start.
+Two kinds of form compete: discriminants, which are a closed form, and the data's own geometry as a start for rounds.
+Each climbs to its best ridge by its closed form. Rounds are tried where the closed form is not hopelessly behind.
 """
 
 import functools
@@ -22,11 +22,11 @@ from flrml.supervision import Supervision
 Form = tuple[float, float]  # ω and β
 
 RIDGES = (0.01, 0.1, 1.0, 10.0)
-DISCRIMINANTS, OWN_GEOMETRY = (0.9, 0.1), (0.0, 1.0)
-FORMS: tuple[Form, ...] = (DISCRIMINANTS, OWN_GEOMETRY)
+FORMS: tuple[Form, ...] = ((0.9, 0.1), (1.0, 0.1), (0.0, 1.0))  # two of discriminants, and the data's own geometry
 ROUNDS = 10  # the number that is tried
-WORKING_ROWS = 5000  # rows that are learned from
+WORKING_ROWS = 20_000  # rows that are learned from: with too few, the search favours too large a ridge
 CAUTION = 0.5  # standard errors by which discriminants must be better than a start from the data's own geometry
+FAR = 3.0  # standard errors behind the best closed form that rounds are not expected to make good
 HELD_OUT, MOST_HELD_OUT = 0.2, 1000  # share of the groups, and rows of them that are judged
 
 
@@ -128,14 +128,26 @@ def choose(
         B = trial.plane.rounds(trial.T, trial.B, number, margin, random)[0]
         return judge(replace(trial, B=B, choice=replace(trial.choice, rounds=number)))
 
+    sharing = len({local for _, local in forms}) == 1
+    best: Trial | None = None
     for form in forms:
-        best = _climb(functools.partial(closed_form, form), ridges)
-        if wanted != 0:
-            with_rounds(best, wanted or ROUNDS)
+        enough = -np.inf if best is None else best.choice.score - FAR * _error(best.choice.score, known, held)
+        if best is not None and form[1] == best.choice.local:  # differs in whitening alone: the ridge serves again
+            trial = closed_form(form, best.choice.ridge)
+        else:
+            trial = _climb(functools.partial(closed_form, form), ridges, enough)
+        promising = trial.choice.score >= enough and (form[1] == 1 or sharing)
+        if wanted or (wanted is None and promising):
+            with_rounds(trial, wanted or ROUNDS)
+        best = trial if best is None else max(best, trial, key=lambda trial: trial.choice.score)
     admitted = [choice for choice in tried if _admitted(choice, wanted)]
-    score = max(choice.score for choice in admitted)
-    spare = CAUTION * np.sqrt(score * (1 - score) / len(np.unique(known.groups[held])))
+    spare = CAUTION * _error(max(choice.score for choice in admitted), known, held)
     return sorted(admitted, key=functools.partial(_rank, spare=spare), reverse=True)
+
+
+def _error(score: float, known: Supervision, held: NDArray) -> float:
+    """Standard error of a score on the rows held out, of which those of one group count as one."""
+    return float(np.sqrt(score * (1 - score) / len(np.unique(known.groups[held]))))
 
 
 def _admitted(choice: Choice, rounds: int | None) -> bool:
@@ -151,10 +163,15 @@ def _rank(choice: Choice, spare: float = 0.0) -> tuple[float, float, int]:
     return choice.score + spare * (choice.local == 1), choice.ridge, -choice.rounds
 
 
-def _climb(attempt: Callable[[float], Trial], ridges: list[float]) -> Trial:
-    """Try the ridge in the middle, then larger ones while the score does not fall, else smaller ones."""
+def _climb(attempt: Callable[[float], Trial], ridges: list[float], enough: float) -> Trial:
+    """Try the ridge in the middle, then larger ones while the score does not fall, else smaller ones.
+
+    Nothing further is tried where the first score is not enough.
+    """
     middle = len(ridges) // 2
     best = first = attempt(ridges[middle])
+    if first.choice.score < enough:
+        return first
     for side in (ridges[middle + 1 :], ridges[:middle][::-1]):
         for ridge in side:
             trial = attempt(ridge)

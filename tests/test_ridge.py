@@ -160,6 +160,7 @@ def test_the_search_stays_in_what_is_given(problem):
     assert {(choice.ridge, choice.within, choice.local) for choice in given.search_} == {
         (3.0, 0.0, 0.2),
         (3.0, 0.9, 0.2),
+        (3.0, 1.0, 0.2),
     }
     fixed = fit(ridge=3.0, within=0.5, local=0.2, rounds=2)
     assert fixed.search_ == [fixed.choice_]
@@ -186,19 +187,38 @@ def test_every_score_is_that_of_a_fit_without_the_rows_held_out(digits):
 
 
 def test_the_climb_ends_where_scores_fall():
-    def climb(scores):
+    def climb(scores, enough=0.0):
         asked = []
 
         def attempt(ridge):
             asked.append(ridge)
             return search.Trial(None, None, None, None, Choice(ridge, 0.0, 1.0, score=scores[ridge]))
 
-        return search._climb(attempt, sorted(scores)).choice.ridge, asked
+        return search._climb(attempt, sorted(scores), enough).choice.ridge, asked
 
     assert climb({1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4, 5: 0.35}) == (4, [3, 4, 5])
     assert climb({1: 0.1, 2: 0.4, 3: 0.3, 4: 0.2, 5: 0.9}) == (2, [3, 4, 2, 1])
     assert climb({1: 0.5, 2: 0.2, 3: 0.3, 4: 0.3, 5: 0.3})[0] == 5  # of equal ones the largest
     assert climb({7: 0.5}) == (7, [7])
+    assert climb({1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4, 5: 0.35}, enough=0.31) == (3, [3])
+
+
+def test_rounds_start_from_the_own_geometry_unless_another_start_is_given(digits):
+    def with_rounds(X, y, **given):
+        tried = FLRML(10, variant="ridge", random_state=0, **given).fit(X, y).search_
+        return {choice.local for choice in tried if choice.rounds}
+
+    assert with_rounds(*digits[:2]) == {1.0}
+    assert with_rounds(*digits[:2], local=0.1) == {0.1}
+
+
+def test_rounds_are_not_tried_where_the_closed_form_is_far_behind():
+    """Classes differ in directions of small variance, which the data's own geometry does not see."""
+    random, y = np.random.RandomState(0), np.arange(600) % 3
+    X = np.hstack((random.randn(600, 60), 0.3 * np.eye(3)[y]))
+    tried = FLRML(10, variant="ridge", random_state=0).fit(X, y).search_
+    assert tried[0].local == 0.1
+    assert {choice.rounds for choice in tried} == {0}
 
 
 def test_the_own_geometry_wins_where_the_difference_is_chance():
