@@ -2,7 +2,7 @@
 
 The singular directions are those of all rows, found without any label; the Gram matrix that whitens is that of the
 rows that are not judged, so that the overfitting of a small ridge shows. For each ridge one plane serves all else.
-Two kinds of form compete: discriminants, which are a closed form, and the data's own geometry as a start for rounds.
+Two kinds of form compete: discriminants, a closed form, and the data's own geometry as a start for rounds.
 Each climbs to its best ridge by its closed form. Rounds are tried where the closed form is not hopelessly behind.
 """
 
@@ -128,6 +128,10 @@ def choose(
         B = trial.plane.rounds(trial.T, trial.B, number, margin, random)[0]
         return judge(replace(trial, B=B, choice=replace(trial.choice, rounds=number)))
 
+    def caution(form: Form) -> Callable[[float], float]:
+        """What a smaller ridge must gain: rounds level small differences of the data's own geometry."""
+        return lambda score: CAUTION * _error(score, known, held) if form[1] == 1 else 0.0
+
     sharing = len({local for _, local in forms}) == 1
     best: Trial | None = None
     for form in forms:
@@ -135,7 +139,7 @@ def choose(
         if best is not None and form[1] == best.choice.local:  # differs in whitening alone: the ridge serves again
             trial = closed_form(form, best.choice.ridge)
         else:
-            trial = _climb(functools.partial(closed_form, form), ridges, enough)
+            trial = _climb(functools.partial(closed_form, form), ridges, enough, caution(form))
         promising = trial.choice.score >= enough and (form[1] == 1 or sharing)
         if wanted or (wanted is None and promising):
             with_rounds(trial, wanted or ROUNDS)
@@ -163,23 +167,29 @@ def _rank(choice: Choice, spare: float = 0.0) -> tuple[float, float, int]:
     return choice.score + spare * (choice.local == 1), choice.ridge, -choice.rounds
 
 
-def _climb(attempt: Callable[[float], Trial], ridges: list[float], enough: float) -> Trial:
+def _climb(
+    attempt: Callable[[float], Trial], ridges: list[float], enough: float, caution: Callable[[float], float]
+) -> Trial:
     """Try the ridge in the middle, then larger ones while the score does not fall, else smaller ones.
 
-    Nothing further is tried where the first score is not enough.
+    Nothing further is tried where the first score is not enough. A difference counts where it exceeds the caution
+    for the better score; of equal ones, the larger ridge is safer.
     """
     middle = len(ridges) // 2
     best = first = attempt(ridges[middle])
     if first.choice.score < enough:
         return first
-    for side in (ridges[middle + 1 :], ridges[:middle][::-1]):
-        for ridge in side:
-            trial = attempt(ridge)
-            if trial.choice.score < best.choice.score:
-                break
-            best = max(best, trial, key=lambda trial: _rank(trial.choice))
-        if best.choice.score > first.choice.score:
+    for ridge in ridges[middle + 1 :]:
+        trial = attempt(ridge)
+        if trial.choice.score < best.choice.score - caution(best.choice.score):
             break
+        best = trial
+    if best is first:
+        for ridge in reversed(ridges[:middle]):
+            trial = attempt(ridge)
+            if trial.choice.score <= best.choice.score + caution(trial.choice.score):
+                break
+            best = trial
     return best
 
 

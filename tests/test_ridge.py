@@ -187,20 +187,22 @@ def test_every_score_is_that_of_a_fit_without_the_rows_held_out(digits):
 
 
 def test_the_climb_ends_where_scores_fall():
-    def climb(scores, enough=0.0):
+    def climb(scores, enough=0.0, caution=0.0):
         asked = []
 
         def attempt(ridge):
             asked.append(ridge)
             return search.Trial(None, None, None, None, Choice(ridge, 0.0, 1.0, score=scores[ridge]))
 
-        return search._climb(attempt, sorted(scores), enough).choice.ridge, asked
+        return search._climb(attempt, sorted(scores), enough, lambda score: caution).choice.ridge, asked
 
     assert climb({1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4, 5: 0.35}) == (4, [3, 4, 5])
     assert climb({1: 0.1, 2: 0.4, 3: 0.3, 4: 0.2, 5: 0.9}) == (2, [3, 4, 2, 1])
     assert climb({1: 0.5, 2: 0.2, 3: 0.3, 4: 0.3, 5: 0.3})[0] == 5  # of equal ones the largest
     assert climb({7: 0.5}) == (7, [7])
     assert climb({1: 0.1, 2: 0.2, 3: 0.3, 4: 0.4, 5: 0.35}, enough=0.31) == (3, [3])
+    assert climb({1: 0.1, 2: 0.2, 3: 0.3, 4: 0.29, 5: 0.2}, caution=0.05) == (4, [3, 4, 5])
+    assert climb({1: 0.5, 2: 0.32, 3: 0.3, 4: 0.1, 5: 0.2}, caution=0.05) == (3, [3, 4, 2])
 
 
 def test_rounds_start_from_the_own_geometry_unless_another_start_is_given(digits):

@@ -75,10 +75,7 @@ class RowBlocks:
         self.places = [_holder(holders, part.key) for part in delayed]
         self.workers: list[str] = []
         self.deal()
-        self.futures: list[Future] = [
-            self.client.compute(part, workers=[place], allow_other_workers=True)
-            for part, place in zip(delayed, self.places, strict=True)
-        ]
+        self.futures = self._load(delayed)
         self.dtype = X.dtype
         if X.dtype not in (np.float32, np.float64):
             self.futures, self.dtype = self.map(_as_float64, self.futures), np.dtype(np.float64)
@@ -88,6 +85,16 @@ class RowBlocks:
         self.sizes = [int(size) for size in sizes]
         self.bounds = np.concatenate(([0], np.cumsum(self.sizes)))
         self.shape = (int(self.bounds[-1]), int(X.shape[1]))
+
+    def _load(self, delayed: list[Any]) -> list[Future]:
+        """Futures of the blocks, each at its place; one call a worker, as a call walks through the whole graph."""
+        futures: dict[int, Future] = {}
+        for worker in self.workers:
+            mine = [number for number, place in enumerate(self.places) if place == worker]
+            parts = [delayed[number] for number in mine]
+            loaded = self.client.compute(parts, workers=[worker], allow_other_workers=True)
+            futures.update(zip(mine, loaded, strict=True))
+        return [futures[number] for number in range(len(delayed))]
 
     def deal(self) -> bool:
         """Give workers that have joined, or live on, their share of the blocks; whether anything has changed."""
