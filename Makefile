@@ -35,7 +35,7 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml
 run: $(READY) ## run the embedded default experiment: figures, tables and MLflow runs (CONFIG=… for another)
 	snakemake --cores $(CORES) --workflow-profile workflow/profiles/default --configfile $(CONFIG)
 
-comparison: $(READY) ## run all methods on the embedded data sets (long)
+comparison: $(READY) ## run all methods on the embedded data sets (40 minutes)
 	$(MAKE) run CONFIG=workflow/configs/comparison.yaml
 
 ui: $(READY) ## browse the runs in MLflow's UI on 127.0.0.1:5000
