@@ -10,7 +10,7 @@ not computed again: a run that was cut goes on with the same command.
 import argparse
 import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,7 @@ CHANGES: dict[str, Fit] = {
 
 
 class Results:
-    """Accuracies by data set, change and seed, in a file of one JSON list a line."""
+    """Accuracies by data set, row of the table and seed, in a file of one JSON list a line."""
 
     def __init__(self, path: Path, max_rank: int):
         self.path, self.max_rank = path, max_rank
@@ -100,22 +100,22 @@ class Results:
         found = [json.loads(line) for line in lines]
         self.known = {tuple(key): accuracy for rank, *key, accuracy in found if rank == max_rank}
 
-    def add(self, data: str, change: str, seed: int, accuracy: float) -> None:
+    def add(self, data: str, row: str, seed: int, accuracy: float) -> None:
         """Keep an accuracy."""
-        self.known[data, change, seed] = accuracy
+        self.known[data, row, seed] = accuracy
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
-            file.write(json.dumps([self.max_rank, data, change, seed, accuracy]) + "\n")
+            file.write(json.dumps([self.max_rank, data, row, seed, accuracy]) + "\n")
 
-    def table(self, data: list[str], seeds: int) -> str:
+    def table(self, head: str, rows: Iterable[str], data: list[str], seeds: int) -> str:
         """Means and standard deviations in per cent, as Markdown."""
-        lines = ["| change | " + " | ".join(data) + " |", "|---|" + "---:|" * len(data)]
-        for change in CHANGES:
+        lines = [f"| {head} | " + " | ".join(data) + " |", "|---|" + "---:|" * len(data)]
+        for row in rows:
             cells = []
             for name in data:
-                found = [self.known[key] for seed in range(seeds) if (key := (name, change, seed)) in self.known]
+                found = [self.known[key] for seed in range(seeds) if (key := (name, row, seed)) in self.known]
                 cells.append(f"{100 * np.mean(found):.1f} ± {100 * np.std(found):.1f}" if found else "–")
-            lines.append(f"| {change} | " + " | ".join(cells) + " |")
+            lines.append(f"| {row} | " + " | ".join(cells) + " |")
         return "\n".join(lines)
 
 
@@ -153,7 +153,7 @@ def main() -> None:
             prepare(name, folder)
         measure(folder, results, arguments.seeds)
         names.append(folder.name)
-    print(results.table(names, arguments.seeds))
+    print(results.table("change", CHANGES, names, arguments.seeds))
 
 
 if __name__ == "__main__":

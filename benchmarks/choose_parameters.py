@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from flrml import decompose, draw_triplets, knn_accuracy
 from flrml.baselines.registry import METHODS, build
 from flrml.exceptions import NoSolutionError
+from flrml.lab.training import accepted
 
 RANK = 500
 GRIDS: dict[str, dict[str, list]] = {
@@ -37,20 +39,38 @@ GRIDS: dict[str, dict[str, list]] = {
 
 
 class Validation:
-    """A training part split once into rows to learn from and rows to choose by."""
+    """A training part split into rows to learn from and rows to judge by.
 
-    def __init__(self, X: Any, y: np.ndarray):
-        kept, held = train_test_split(np.arange(len(y)), test_size=0.2, stratify=y, random_state=1)
+    Parameters
+    ----------
+    X, y, groups
+        The training part.
+    kept, held : ndarray
+        Numbers of the rows to learn from and to judge by.
+    rank : int
+        Largest rank of the SVD.
+    seed : int
+        Seed of triplets and methods.
+    """
+
+    def __init__(
+        self, X: Any, y: NDArray, groups: NDArray | None, kept: NDArray, held: NDArray, rank: int, seed: int
+    ):
         self.X, self.y, self.X_held, self.y_held = X[kept], y[kept], X[held], y[held]
-        self.triplets = draw_triplets(self.y, 5, 0)
-        self.spectrum = decompose(self.X, RANK, random_state=0)
+        self.groups, self.seed = None if groups is None else groups[kept], seed
+        self.triplets = draw_triplets(self.y, 5, seed)
+        self.spectra = {False: decompose(self.X, rank, random_state=0)}
+        self.rank = rank
 
     def accuracy(self, name: str, parameters: dict[str, Any]) -> float:
         """5-NN accuracy of the held rows by the method's own neighbour rule; 0 where it finds no solution."""
         method = METHODS[name]
-        model = build(name, random_state=0, **parameters)
+        if method.centred not in self.spectra:
+            self.spectra[method.centred] = decompose(self.X, self.rank, centred=True, random_state=0)
+        model = build(name, **accepted(name, {"random_state": self.seed}), **parameters)
+        given = {"triplets": self.triplets, "spectrum": self.spectra[method.centred], "groups": self.groups}
         try:
-            model.fit(self.X, self.y, **method.fit_arguments(triplets=self.triplets, spectrum=self.spectrum))
+            model.fit(self.X, self.y, **method.fit_arguments(**given))
         except NoSolutionError:
             return 0.0
         return knn_accuracy(
@@ -76,7 +96,11 @@ def main() -> None:
     parser.add_argument("data", nargs="+", type=Path, help="folders of prepared data sets")
     parser.add_argument("--methods", nargs="+", choices=GRIDS, default=list(GRIDS))
     arguments = parser.parse_args()
-    data = [Validation(*open_split(folder / "train")) for folder in arguments.data]
+    data = []
+    for folder in arguments.data:
+        X, y = open_split(folder / "train")
+        kept, held = train_test_split(np.arange(len(y)), test_size=0.2, stratify=y, random_state=1)
+        data.append(Validation(X, y, None, kept, held, RANK, 0))
     for name in arguments.methods:
         found = []
         for parameters in points(GRIDS[name]):
