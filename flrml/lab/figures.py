@@ -251,7 +251,7 @@ def _against_ridge(panel: Axes, results: list[dict], rows: list[tuple]) -> None:
         panel.plot(ridges, 100 * np.array(accuracies), marker=marker, color=colour, label=result["dataset"])
         panel.axhline(100 * result["cosine"], color=colour, linestyle=":", linewidth=0.9)
         rows += [(result["dataset"], "ridge", g, "accuracy", a) for g, a in result["ridges"]]
-    panel.set(title="ridge variant against the ridge", xlabel="ridge g", ylabel="5-NN accuracy (%)", xscale="log")
+    panel.set(title="FLRML (ridge) by ridge", xlabel="ridge g", ylabel="5-NN accuracy (%)", xscale="log")
 
 
 def _legend_in(panel: Axes, *others: Axes) -> None:
