@@ -21,11 +21,11 @@ from flrml.supervision import Supervision
 
 Form = tuple[float, float]  # ω and β
 
-RIDGES = (0.01, 0.1, 1.0, 10.0)
+RIDGES = (0.03, 0.3, 3.0, 30.0)
 FORMS: tuple[Form, ...] = ((0.9, 0.1), (1.0, 0.1), (0.0, 1.0))  # two of discriminants, and the data's own geometry
 ROUNDS = 10  # the number that is tried
 WORKING_ROWS = 20_000  # rows that are learned from: with too few, the search favours too large a ridge
-CAUTION = 0.5  # standard errors by which discriminants must be better than a start from the data's own geometry
+CAUTION = 1.0  # standard errors by which discriminants must be better than a start from the data's own geometry
 FAR = 3.0  # standard errors behind the best closed form that rounds are not expected to make good
 HELD_OUT, MOST_HELD_OUT = 0.2, 1000  # share of the groups, and rows of them that are judged
 
@@ -129,7 +129,7 @@ def choose(
         return judge(replace(trial, B=B, choice=replace(trial.choice, rounds=number)))
 
     def caution(form: Form) -> Callable[[float], float]:
-        """What a smaller ridge must gain: rounds level small differences of the data's own geometry."""
+        """What another ridge must gain: rounds level small differences of the data's own geometry."""
         return lambda score: CAUTION * _error(score, known, held) if form[1] == 1 else 0.0
 
     sharing = len({local for _, local in forms}) == 1
@@ -172,24 +172,22 @@ def _climb(
 ) -> Trial:
     """Try the ridge in the middle, then larger ones while the score does not fall, else smaller ones.
 
-    Nothing further is tried where the first score is not enough. A difference counts where it exceeds the caution
-    for the better score; of equal ones, the larger ridge is safer.
+    Nothing further is tried where the first score is not enough. With a caution, another ridge must be better by
+    more than that; without, of equal ones the larger ridge is safer.
     """
     middle = len(ridges) // 2
     best = first = attempt(ridges[middle])
     if first.choice.score < enough:
         return first
-    for ridge in ridges[middle + 1 :]:
-        trial = attempt(ridge)
-        if trial.choice.score < best.choice.score - caution(best.choice.score):
-            break
-        best = trial
-    if best is first:
-        for ridge in reversed(ridges[:middle]):
+    for side in (ridges[middle + 1 :], ridges[:middle][::-1]):
+        for ridge in side:
             trial = attempt(ridge)
-            if trial.choice.score <= best.choice.score + caution(trial.choice.score):
+            gain, needed = trial.choice.score - best.choice.score, caution(trial.choice.score)
+            if gain < needed or (gain == 0 and ridge < best.choice.ridge):
                 break
             best = trial
+        if best is not first:
+            break
     return best
 
 
