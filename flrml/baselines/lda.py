@@ -21,7 +21,8 @@ SHRINKAGES = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
 class LDA(ReducedBaseline):
     """Linear discriminant analysis with shrinkage, as scikit-learn has it.
 
-    Learns at most one direction fewer than there are classes.
+    Learns at most one direction fewer than there are classes. On digits these nine say too little for neighbours:
+    5-NN stays some 4 points behind the ``svd`` control with its hundred.
 
     Parameters
     ----------
