@@ -132,7 +132,7 @@ def choose(
         """What another ridge must gain: rounds level small differences of the data's own geometry."""
         return lambda score: CAUTION * _error(score, known, held) if form[1] == 1 else 0.0
 
-    sharing = len({local for _, local in forms}) == 1
+    only_start = len({local for _, local in forms}) == 1  # then rounds start from it, else from the own geometry
     best: Trial | None = None
     for form in forms:
         enough = -np.inf if best is None else best.choice.score - FAR * _error(best.choice.score, known, held)
@@ -140,7 +140,7 @@ def choose(
             trial = closed_form(form, best.choice.ridge)
         else:
             trial = _climb(functools.partial(closed_form, form), ridges, enough, caution(form))
-        promising = trial.choice.score >= enough and (form[1] == 1 or sharing)
+        promising = trial.choice.score >= enough and (form[1] == 1 or only_start)
         if wanted or (wanted is None and promising):
             with_rounds(trial, wanted or ROUNDS)
         best = trial if best is None else max(best, trial, key=lambda trial: trial.choice.score)
@@ -172,8 +172,8 @@ def _climb(
 ) -> Trial:
     """Try the ridge in the middle, then larger ones while the score does not fall, else smaller ones.
 
-    Nothing further is tried where the first score is not enough. With a caution, another ridge must be better by
-    more than that; without, of equal ones the larger ridge is safer.
+    Nothing further is tried where the first score is not enough. Another ridge must be better by the caution; where
+    there is none, of equal ones the larger ridge is safer.
     """
     middle = len(ridges) // 2
     best = first = attempt(ridges[middle])
