@@ -11,7 +11,7 @@ import pytest
 from distributed import Client, wait
 
 from flrml import FLRML, MFLRML
-from flrml.distributed import open_split, stochastic
+from flrml.distributed import open_split, step
 from tests.distributed.conftest import blocks, workers
 from tests.workflow.conftest import finished, fresh  # noqa: F401 - fixtures
 from tests.workflow.project import TINY
@@ -99,7 +99,7 @@ def test_a_worker_that_joins_is_used(digits, processes):
             if model.n_iter_ == 2:
                 processes.worker("--no-nanny")
                 client.wait_for_workers(2, timeout=120)
-            held.append(sum(client.run(lambda: len(stochastic._HELD)).values()))
+            held.append(sum(client.run(lambda: len(step._HELD)).values()))
 
         model = MFLRML(10, n_batches=5, random_state=0).fit(blocks(X, SIZES), y, callback=join)
     assert held == [1, 1, 2, 2, 2]

@@ -8,7 +8,7 @@ from distributed import wait
 from flrml import FLRML, MFLRML, decompose, draw_triplets, knn_accuracy
 from flrml.distributed import decompose as decompose_blocks
 from flrml.distributed.blocks import RowBlocks, rows_at_rest
-from flrml.distributed.stochastic import Update, _smallest_form, move
+from flrml.distributed.step import Update, _smallest_form, move
 from flrml.neighbors import nearest
 from tests.distributed.conftest import blocks
 
