@@ -8,15 +8,15 @@ not computed again: a run that was cut goes on with the same command.
 """
 
 import argparse
-import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.validation import Results
 from flrml import FLRML, decompose, draw_triplets, knn_accuracy, ridge
 from flrml.datasets import open_groups, prepare
 from flrml.exceptions import FlrmlWarning
@@ -89,34 +89,6 @@ CHANGES: dict[str, Fit] = {
     "nothing chosen (g = 1, ω = 0.9, β = 0.1, 10 rounds)": plain(ridge=1.0, within=0.9, local=0.1, rounds=10),
     "groups not told": without_groups,
 }
-
-
-class Results:
-    """Accuracies by data set, row of the table and seed, in a file of one JSON list a line."""
-
-    def __init__(self, path: Path, max_rank: int):
-        self.path, self.max_rank = path, max_rank
-        lines = path.read_text().splitlines() if path.exists() else []
-        found = [json.loads(line) for line in lines]
-        self.known = {tuple(key): accuracy for rank, *key, accuracy in found if rank == max_rank}
-
-    def add(self, data: str, row: str, seed: int, accuracy: float) -> None:
-        """Keep an accuracy."""
-        self.known[data, row, seed] = accuracy
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a") as file:
-            file.write(json.dumps([self.max_rank, data, row, seed, accuracy]) + "\n")
-
-    def table(self, head: str, rows: Iterable[str], data: list[str], seeds: int) -> str:
-        """Means and standard deviations in per cent, as Markdown."""
-        lines = [f"| {head} | " + " | ".join(data) + " |", "|---|" + "---:|" * len(data)]
-        for row in rows:
-            cells = []
-            for name in data:
-                found = [self.known[key] for seed in range(seeds) if (key := (name, row, seed)) in self.known]
-                cells.append(f"{100 * np.mean(found):.1f} ± {100 * np.std(found):.1f}" if found else "–")
-            lines.append(f"| {row} | " + " | ".join(cells) + " |")
-        return "\n".join(lines)
 
 
 def measure(folder: Path, results: Results, seeds: int) -> None:

@@ -14,13 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from flrml import decompose, draw_triplets, knn_accuracy
-from flrml.baselines.registry import METHODS, build
-from flrml.exceptions import NoSolutionError
-from flrml.lab.training import accepted
+from benchmarks.validation import Validation
+from flrml.datasets import open_split
 
 RANK = 500
 GRIDS: dict[str, dict[str, list]] = {
@@ -38,51 +35,6 @@ GRIDS: dict[str, dict[str, list]] = {
 }
 
 
-class Validation:
-    """A training part split into rows to learn from and rows to judge by.
-
-    Parameters
-    ----------
-    X, y, groups
-        The training part.
-    kept, held : ndarray
-        Numbers of the rows to learn from and to judge by.
-    rank : int
-        Largest rank of the SVD.
-    seed : int
-        Seed of triplets and methods.
-    """
-
-    def __init__(
-        self, X: Any, y: NDArray, groups: NDArray | None, kept: NDArray, held: NDArray, rank: int, seed: int
-    ):
-        self.X, self.y, self.X_held, self.y_held = X[kept], y[kept], X[held], y[held]
-        self.groups, self.seed = None if groups is None else groups[kept], seed
-        self.triplets = draw_triplets(self.y, 5, seed)
-        self.spectra = {False: decompose(self.X, rank, random_state=0)}
-        self.rank = rank
-
-    def accuracy(self, name: str, parameters: dict[str, Any]) -> float:
-        """5-NN accuracy of the held rows by the method's own neighbour rule; 0 where it finds no solution."""
-        method = METHODS[name]
-        if method.centred not in self.spectra:
-            self.spectra[method.centred] = decompose(self.X, self.rank, centred=True, random_state=0)
-        model = build(name, **accepted(name, {"random_state": self.seed}), **parameters)
-        given = {"triplets": self.triplets, "spectrum": self.spectra[method.centred], "groups": self.groups}
-        try:
-            model.fit(self.X, self.y, **method.fit_arguments(**given))
-        except NoSolutionError:
-            return 0.0
-        return knn_accuracy(
-            model.transform(self.X),
-            self.y,
-            model.transform(self.X_held),
-            self.y_held,
-            metric=method.neighbor_metric,
-            W=getattr(model, "similarity_", None),
-        )
-
-
 def points(grid: dict[str, list]) -> Iterator[dict[str, Any]]:
     """Every combination of a grid's values."""
     for values in product(*grid.values()):
@@ -90,8 +42,6 @@ def points(grid: dict[str, list]) -> Iterator[dict[str, Any]]:
 
 
 def main() -> None:
-    from flrml.datasets.store import open_split
-
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="+", type=Path, help="folders of prepared data sets")
     parser.add_argument("--methods", nargs="+", choices=GRIDS, default=list(GRIDS))

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.ablation import Results
-from benchmarks.choose_parameters import Validation
+from benchmarks.validation import Results, Validation
 from flrml.baselines.registry import METHODS
 from flrml.datasets import open_groups
 from flrml.lab.inputs import load_rows
