@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from flrml import ridge, search, stiefel
 from flrml.exceptions import SpectrumError
 from flrml.loss import MarginLoss
-from flrml.metric import LowRankMetric
+from flrml.metric import FLRML_RANGES, LowRankMetric
 from flrml.rows import in_blocks
 from flrml.spectrum import Spectrum, decompose
 from flrml.supervision import Supervision
@@ -108,21 +108,11 @@ class FLRML(LowRankMetric):
     True
     """
 
-    _parameter_constraints = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "margin_ratio": [Interval(Real, 0, None, closed="neither")],
-        "n_triplets": [Interval(Integral, 1, None, closed="left")],
-        "variant": [StrOptions({"paper", "reference", "ridge"})],
-        "ridge": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "within": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
-        "local": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
-        "rounds": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
+    _parameter_constraints = FLRML_RANGES | {
         "init": [StrOptions({"top", "random"})],
         "max_rank": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(

@@ -1,6 +1,7 @@
 """What every learned linear map offers, and how its input is checked."""
 
 import warnings
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -15,6 +17,20 @@ from flrml.exceptions import FlrmlWarning
 from flrml.rows import BinaryRows, in_blocks, on_disk, product
 from flrml.supervision import Labels, Supervision, Triplets
 from flrml.triplets import check_triplets, draw_triplets
+
+# Parameters of FLRML and M-FLRML alike
+FLRML_RANGES: dict[str, list] = {
+    "n_components": [Interval(Integral, 1, None, closed="left")],
+    "margin_ratio": [Interval(Real, 0, None, closed="neither")],
+    "n_triplets": [Interval(Integral, 1, None, closed="left")],
+    "variant": [StrOptions({"paper", "reference", "ridge"})],
+    "ridge": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+    "within": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
+    "local": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
+    "rounds": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
 
 
 class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

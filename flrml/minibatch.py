@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from threadpoolctl import threadpool_limits
 
 from flrml import ridge, search, stiefel
 from flrml.loss import softplus
-from flrml.metric import LowRankMetric
+from flrml.metric import FLRML_RANGES, LowRankMetric
 from flrml.rows import add_product_transposed, gram, in_blocks, product, row_means
 from flrml.spectrum import RELATIVE_CUT, column_signs, decompose
 from flrml.supervision import Supervision
@@ -89,19 +89,9 @@ class MFLRML(LowRankMetric):
     _map: NDArray
     _scale: float
 
-    _parameter_constraints = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "margin_ratio": [Interval(Real, 0, None, closed="neither")],
-        "n_triplets": [Interval(Integral, 1, None, closed="left")],
-        "variant": [StrOptions({"paper", "reference", "ridge"})],
-        "ridge": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-        "within": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
-        "local": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
-        "rounds": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
+    _parameter_constraints = FLRML_RANGES | {
         "batch_triplets": [Interval(Integral, 1, None, closed="left")],
         "n_batches": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
