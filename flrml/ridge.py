@@ -223,7 +223,10 @@ def explicit(spectrum: Spectrum) -> NDArray:
 
 @dataclass(frozen=True)
 class Choice:
-    """Ridge g, shares ω (within) and β (local), number of rounds, and the score on the rows held out."""
+    """Ridge g, shares ω (within) and β (local), number of rounds, and the score on the rows held out.
+
+    Where rounds were not needed to decide, the score is that of the closed form.
+    """
 
     ridge: float
     within: float

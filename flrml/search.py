@@ -3,7 +3,8 @@
 The singular directions are those of all rows, found without any label; the Gram matrix that whitens is that of the
 rows that are not judged, so that the overfitting of a small ridge shows. For each ridge one plane serves all else.
 Two kinds of form compete: discriminants, a closed form, and the data's own geometry as a start for rounds.
-Each climbs to its best ridge by its closed form. Rounds are tried where the closed form is not hopelessly behind.
+Each climbs to its best ridge by its closed form. Rounds are tried where they can decide: not where the data's own
+geometry wins without them, nor where it is hopelessly behind.
 """
 
 import functools
@@ -134,6 +135,8 @@ def choose(
         return lambda score: CAUTION * _error(score, known, held) if form[1] == 1 else 0.0
 
     only_start = len({local for _, local in forms}) == 1  # then rounds start from it, else from the own geometry
+    geometries = [form for form in forms if form[1] == 1]
+    only_geometry = geometries[0] if len(geometries) == 1 else None
     best: Trial | None = None
     for form in forms:
         enough = -np.inf if best is None else best.choice.score - FAR * _error(best.choice.score, known, held)
@@ -142,7 +145,9 @@ def choose(
         else:
             trial = _climb(functools.partial(closed_form, form), ridges, enough, caution(form))
         promising = trial.choice.score >= enough and (form[1] == 1 or only_start)
-        if wanted or (wanted is None and promising):
+        if wanted is None and form == only_geometry and _wins(trial, best, known, held):
+            tried.append(replace(trial.choice, rounds=ROUNDS))
+        elif wanted or (wanted is None and promising):
             with_rounds(trial, wanted or ROUNDS)
         best = trial if best is None else max(best, trial, key=lambda trial: trial.choice.score)
     admitted = [choice for choice in tried if _admitted(choice, wanted)]
@@ -153,6 +158,13 @@ def choose(
 def _error(score: float, known: Supervision, held: NDArray) -> float:
     """Standard error of a score on the rows held out, of which those of one group count as one."""
     return float(np.sqrt(score * (1 - score) / len(np.unique(known.groups[held]))))
+
+
+def _wins(geometry: Trial, best: Trial | None, known: Supervision, held: NDArray) -> bool:
+    """Whether the data's own geometry is chosen whatever its rounds gain: they need not be tried then."""
+    if best is None:
+        return True
+    return geometry.choice.score + CAUTION * _error(best.choice.score, known, held) >= best.choice.score
 
 
 def _admitted(choice: Choice, rounds: int | None) -> bool:

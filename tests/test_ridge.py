@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -221,6 +223,34 @@ def test_rounds_are_not_tried_where_the_closed_form_is_far_behind():
     tried = FLRML(10, variant="ridge", random_state=0).fit(X, y).search_
     assert tried[0].local == 0.1
     assert {choice.rounds for choice in tried} == {0}
+
+
+def test_rounds_are_tried_only_where_they_decide(monkeypatch, digits):
+    """On digits the closed form of the data's own geometry is ahead of discriminants already."""
+    X, y = digits[:2]
+    made = []
+    monkeypatch.setattr(ridge.Plane, "rounds", lambda plane, T, B, number, *_: (made.append(number) or B, []))
+
+    def fit(**given):
+        made.clear()
+        return FLRML(10, variant="ridge", random_state=0, **given).fit(X, y)
+
+    found = fit().choice_
+    assert (found.local, found.rounds, made) == (1.0, search.ROUNDS, [search.ROUNDS])  # the fit's own
+    assert replace(found, rounds=0) in fit(rounds=0).search_
+    monkeypatch.setattr(search, "_wins", lambda *_: False)
+    fit()
+    assert made == [search.ROUNDS] * 2
+
+
+def test_what_wins_without_rounds():
+    def trial(score):
+        return search.Trial(None, None, None, None, Choice(1.0, 0.0, 1.0, score=score))
+
+    known, held = Labels(np.arange(100) % 2), np.arange(100)  # a standard error of 0.04 at 0.8
+    assert search._wins(trial(0.5), None, known, held)
+    assert search._wins(trial(0.77), trial(0.8), known, held)
+    assert not search._wins(trial(0.75), trial(0.8), known, held)
 
 
 def test_the_own_geometry_wins_where_the_difference_is_chance():
