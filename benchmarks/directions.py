@@ -34,7 +34,7 @@ def scores(V: NDArray, sigma: NDArray, label: NDArray, ridge: float, seed: int) 
     """Accuracy of each kind of directions on one split."""
     random = np.random.RandomState(seed)
     known = Labels(label)
-    rows, held = known.hold_out(0.2, random)
+    rows, held = known.hold_out(0.2, random)[0]
     learned_from, n_classes = known.subset(rows), len(np.unique(label))
     X = V * sigma
     A = (X[rows].T @ X[rows]).astype(np.float64) + ridge * np.mean(sigma.astype(np.float64) ** 2) * np.eye(

@@ -26,7 +26,7 @@ def measure(folder: Path, methods: list[str], results: Results, seeds: int) -> N
     for seed in range(seeds):
         missing = [name for name in methods if (folder.name, name, seed) not in results.known]
         if missing:
-            kept, held = Labels(y, groups).hold_out(0.2, np.random.RandomState(seed))
+            kept, held = Labels(y, groups).hold_out(0.2, np.random.RandomState(seed))[0]
             split = Validation(X, y, groups, kept, held, results.max_rank, seed)
             for name in missing:
                 results.add(folder.name, name, seed, split.accuracy(name, {}))

@@ -56,7 +56,8 @@ class FLRML(LowRankMetric):
         classes and has no more directions than those, 1 knows no labels.
     rounds : int or "auto", default "auto"
         Of the ridge variant: how often neighbours are sought in the learned metric, and the map moved along the
-        triplets inside the margin. What is ``"auto"`` is chosen by 5-NN on a fifth of the rows.
+        triplets inside the margin. What is ``"auto"`` is chosen by 5-NN on a fifth of the rows;
+        of fewer than 2,000 rows, on each fifth in turn.
     init : {"top", "random"}, default "top"
         Start in the d leading singular directions, randomly rotated, or in random ones.
     max_rank : int, default 3000

@@ -1,7 +1,8 @@
 """The choice of what the ``"ridge"`` variant leaves open, on rows that are held out.
 
 The singular directions are those of all rows, found without any label; the Gram matrix that whitens is that of the
-rows that are not judged, so that the overfitting of a small ridge shows. For each ridge one plane serves all else.
+rows that do not judge, so that the overfitting of a small ridge shows. For each ridge one plane serves all else.
+Of few rows, each fifth is held out in turn: a fifth alone would leave the choice to chance.
 Two kinds of form compete: discriminants, a closed form, and the data's own geometry as a start for rounds.
 Each climbs to its best ridge by its closed form. Rounds are tried where they can decide: not where the data's own
 geometry wins without them, nor where it is hopelessly behind.
@@ -27,8 +28,10 @@ FORMS: tuple[Form, ...] = ((0.9, 0.1), (1.0, 0.1), (0.0, 1.0))  # two of discrim
 ROUNDS = 10  # the number that is tried
 WORKING_ROWS = 20_000  # rows that are learned from: with too few, the search favours too large a ridge
 CAUTION = 1.0  # standard errors by which discriminants must be better than a start from the data's own geometry
+CAUTION_OF_FOLDS = 0.5  # the same where nearly every row judges
 FAR = 3.0  # standard errors behind the best closed form that rounds are not expected to make good
 HELD_OUT = 0.2  # share of the groups
+FEW_ROWS, FOLDS = 2000, 5  # below so many rows, so many fifths are held out in turn
 MOST_HELD_OUT = 2000  # rows of them that are judged: with half as many, chance decides between ridges on text
 
 
@@ -59,15 +62,71 @@ class Candidates:
         )
 
 
-@dataclass
-class Trial:
-    """A map in a plane, with the rows that judge it, and what made it."""
+class Fold:
+    """Rows to learn from and rows that judge, with one plane for each ridge.
 
-    plane: Plane
-    judges: NDArray
-    T: NDArray
-    B: NDArray
+    Parameters
+    ----------
+    spectrum, known
+        All training rows and what is known of them.
+    d : int
+        Number of directions.
+    rows, held : ndarray
+        Numbers of the rows to learn from and of those that judge.
+    n : int
+        Number of rows that whiten, of which ``rows`` are a sample.
+    """
+
+    def __init__(self, spectrum: Spectrum, known: Supervision, d: int, rows: NDArray, held: NDArray, n: int):
+        self.rows, self.held = rows, held
+        self._known, self._learned_from, self._d, self._n = known, known.subset(rows), d, n
+        self._V, self._V_held = rows_of(spectrum, rows), rows_of(spectrum, held)
+        self._F = explicit(self._V_held)
+        self._planes: dict[float, tuple[Plane, NDArray]] = {}
+        self._whitenings: dict[tuple[float, float], NDArray] = {}
+
+    def _plane(self, ridge: float) -> tuple[Plane, NDArray]:
+        """The plane, and the rows that judge in it."""
+        if ridge not in self._planes:
+            whitened = WhitenedRows(self._V, ridge, self._F, self._n)
+            plane = Plane(whitened, self._learned_from, self._d)
+            self._planes[ridge] = plane, whitened.embed(plane.directions, self._V_held)
+        return self._planes[ridge]
+
+    def _whitening(self, choice: Choice) -> NDArray:
+        key = (choice.ridge, choice.within)
+        if key not in self._whitenings:
+            self._whitenings[key] = self._plane(choice.ridge)[0].whitening(choice.within)
+        return self._whitenings[key]
+
+    def closed_form(self, choice: Choice) -> NDArray:
+        """The map of a choice without rounds, in the plane."""
+        return self._plane(choice.ridge)[0].solve(self._whitening(choice), choice.local)
+
+    def rounds(self, choice: Choice, B: NDArray, margin: float, random: np.random.RandomState) -> NDArray:
+        """That map after the choice's rounds."""
+        T = self._whitening(choice)
+        return self._plane(choice.ridge)[0].rounds(T, B, choice.rounds, margin, random)[0]
+
+    def score(self, choice: Choice, B: NDArray) -> float:
+        """What the rows that judge say of a map."""
+        plane, judges = self._plane(choice.ridge)
+        return self._known.score(plane.images @ B, self.rows, judges @ B, self.held)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A choice with its score, and its map in every fold."""
+
     choice: Choice
+    maps: list[NDArray]
+
+
+def folds(known: Supervision, random: np.random.RandomState) -> list[tuple[NDArray, NDArray]]:
+    """Rows to learn from and rows that judge: once, and of few rows so often that nearly each of them judges."""
+    times = FOLDS if len(known.groups) < FEW_ROWS else 1
+    parts = known.hold_out(HELD_OUT, random, times)
+    return [(rows, held) for rows, held in parts if len(rows) and len(held)]
 
 
 def choose(
@@ -99,72 +158,75 @@ def choose(
     ridges, forms, wanted = sorted(candidates.ridges), candidates.forms, candidates.rounds
     if len(ridges) == len(forms) == 1 and wanted is not None:
         return [Choice(ridges[0], *forms[0], wanted)]
-    rows, held = known.hold_out(HELD_OUT, random)
-    if len(held) == 0 or len(rows) == 0:  # too few rows to learn anything from
+    parts = [
+        Fold(
+            spectrum,
+            known,
+            d,
+            _at_most(WORKING_ROWS, rows, random),
+            _at_most(MOST_HELD_OUT, held, random),
+            len(rows),
+        )
+        for rows, held in folds(known, random)
+    ]
+    if not parts:  # too few rows to learn anything from
         return [Choice(ridges[len(ridges) // 2], *forms[len(forms) // 2], wanted or 0)]
-    n = len(rows)
-    rows, held = _at_most(WORKING_ROWS, rows, random), _at_most(MOST_HELD_OUT, held, random)
-    learned_from, V, V_held = known.subset(rows), rows_of(spectrum, rows), rows_of(spectrum, held)
-    F = explicit(V_held)
+    shares = np.array([len(part.held) for part in parts]) / sum(len(part.held) for part in parts)
+    # rows of one group count as one
+    n_judges = sum(len(np.unique(known.groups[part.held])) for part in parts)
+    caution = CAUTION if len(parts) == 1 else CAUTION_OF_FOLDS
     tried: list[Choice] = []
 
-    def judge(trial: Trial) -> Trial:
-        score = known.score(trial.plane.images @ trial.B, rows, trial.judges @ trial.B, held)
-        trial.choice = replace(trial.choice, score=score)
-        tried.append(trial.choice)
-        report(trial.choice)
-        return trial
+    def error(score: float) -> float:
+        return float(np.sqrt(score * (1 - score) / n_judges))
 
-    @functools.cache
-    def in_plane(ridge: float) -> tuple[Plane, NDArray, Callable[[float], NDArray]]:
-        whitened = WhitenedRows(V, ridge, F, n)
-        plane = Plane(whitened, learned_from, d)
-        return plane, whitened.embed(plane.directions, V_held), functools.cache(plane.whitening)
+    def judge(choice: Choice, maps: list[NDArray]) -> Trial:
+        scores = [part.score(choice, B) for part, B in zip(parts, maps, strict=True)]
+        choice = replace(choice, score=float(shares @ scores))
+        tried.append(choice)
+        report(choice)
+        return Trial(choice, maps)
 
     def closed_form(form: Form, ridge: float) -> Trial:
-        plane, judges, whitening = in_plane(ridge)
-        T = whitening(form[0])
-        return judge(Trial(plane, judges, T, plane.solve(T, form[1]), Choice(ridge, *form)))
+        choice = Choice(ridge, *form)
+        return judge(choice, [part.closed_form(choice) for part in parts])
 
     def with_rounds(trial: Trial, number: int) -> Trial:
-        B = trial.plane.rounds(trial.T, trial.B, number, margin, random)[0]
-        return judge(replace(trial, B=B, choice=replace(trial.choice, rounds=number)))
+        choice, pairs = replace(trial.choice, rounds=number), zip(parts, trial.maps, strict=True)
+        return judge(choice, [part.rounds(choice, B, margin, random) for part, B in pairs])
 
-    def caution(form: Form) -> Callable[[float], float]:
+    def needed(form: Form) -> Callable[[float], float]:
         """What another ridge must gain: rounds level small differences of the data's own geometry."""
-        return lambda score: CAUTION * _error(score, known, held) if form[1] == 1 else 0.0
+        return lambda score: caution * error(score) if form[1] == 1 else 0.0
 
     only_start = len({local for _, local in forms}) == 1  # then rounds start from it, else from the own geometry
     geometries = [form for form in forms if form[1] == 1]
     only_geometry = geometries[0] if len(geometries) == 1 else None
-    best: Trial | None = None
+    best: Choice | None = None
     for form in forms:
-        enough = -np.inf if best is None else best.choice.score - FAR * _error(best.choice.score, known, held)
-        if best is not None and form[1] == best.choice.local:  # differs in whitening alone: the ridge serves again
-            trial = closed_form(form, best.choice.ridge)
+        enough = -np.inf if best is None else best.score - FAR * error(best.score)
+        if best is not None and form[1] == best.local:  # differs in whitening alone: the ridge serves again
+            trial = closed_form(form, best.ridge)
         else:
-            trial = _climb(functools.partial(closed_form, form), ridges, enough, caution(form))
+            trial = _climb(functools.partial(closed_form, form), ridges, enough, needed(form))
         promising = trial.choice.score >= enough and (form[1] == 1 or only_start)
-        if wanted is None and form == only_geometry and _wins(trial, best, known, held):
+        if (
+            wanted is None
+            and form == only_geometry
+            and (best is None or _wins(trial.choice, best, caution * error(best.score)))
+        ):
             tried.append(replace(trial.choice, rounds=ROUNDS))
         elif wanted or (wanted is None and promising):
             with_rounds(trial, wanted or ROUNDS)
-        best = trial if best is None else max(best, trial, key=lambda trial: trial.choice.score)
+        best = trial.choice if best is None else max(best, trial.choice, key=lambda choice: choice.score)
     admitted = [choice for choice in tried if _admitted(choice, wanted)]
-    spare = CAUTION * _error(max(choice.score for choice in admitted), known, held)
+    spare = caution * error(max(choice.score for choice in admitted))
     return sorted(admitted, key=functools.partial(_rank, spare=spare), reverse=True)
 
 
-def _error(score: float, known: Supervision, held: NDArray) -> float:
-    """Standard error of a score on the rows held out, of which those of one group count as one."""
-    return float(np.sqrt(score * (1 - score) / len(np.unique(known.groups[held]))))
-
-
-def _wins(geometry: Trial, best: Trial | None, known: Supervision, held: NDArray) -> bool:
+def _wins(geometry: Choice, best: Choice, spare: float) -> bool:
     """Whether the data's own geometry is chosen whatever its rounds gain: they need not be tried then."""
-    if best is None:
-        return True
-    return geometry.choice.score + CAUTION * _error(best.choice.score, known, held) >= best.choice.score
+    return geometry.score + spare >= best.score
 
 
 def _admitted(choice: Choice, rounds: int | None) -> bool:
@@ -181,12 +243,12 @@ def _rank(choice: Choice, spare: float = 0.0) -> tuple[float, float, int]:
 
 
 def _climb(
-    attempt: Callable[[float], Trial], ridges: list[float], enough: float, caution: Callable[[float], float]
+    attempt: Callable[[float], Trial], ridges: list[float], enough: float, needed: Callable[[float], float]
 ) -> Trial:
     """Try the ridge in the middle, then larger ones while the score does not fall, else smaller ones.
 
-    Nothing further is tried where the first score is not enough. Another ridge must be better by the caution; where
-    there is none, of equal ones the larger ridge is safer.
+    Nothing further is tried where the first score is not enough. Another ridge must gain what is needed; where that
+    is nothing, of equal ones the larger ridge is safer.
     """
     middle = len(ridges) // 2
     best = first = attempt(ridges[middle])
@@ -195,8 +257,8 @@ def _climb(
     for side in (ridges[middle + 1 :], ridges[:middle][::-1]):
         for ridge in side:
             trial = attempt(ridge)
-            gain, needed = trial.choice.score - best.choice.score, caution(trial.choice.score)
-            if gain < needed or (gain == 0 and ridge < best.choice.ridge):
+            gain = trial.choice.score - best.choice.score
+            if gain < needed(trial.choice.score) or (gain == 0 and ridge < best.choice.ridge):
                 break
             best = trial
         if best is not first:

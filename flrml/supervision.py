@@ -38,8 +38,10 @@ class Supervision(Protocol):
     def subset(self, rows: NDArray) -> "Supervision":
         """The same for some of the rows."""
 
-    def hold_out(self, share: float, random: np.random.RandomState) -> tuple[NDArray, NDArray]:
-        """Row numbers to learn from and to validate on."""
+    def hold_out(
+        self, share: float, random: np.random.RandomState, times: int = 1
+    ) -> list[tuple[NDArray, NDArray]]:
+        """Row numbers to learn from and to validate on, so many times, each time other ones to validate on."""
 
     def score(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> float:
         """How well the embedded ``rows`` tell about the ``held`` ones, between 0 and 1."""
@@ -118,18 +120,19 @@ class Labels:
         """The same for some of the rows."""
         return Labels(self.label[rows], None if self._alone else self.groups[rows])
 
-    def hold_out(self, share: float, random: np.random.RandomState) -> tuple[NDArray, NDArray]:
+    def hold_out(
+        self, share: float, random: np.random.RandomState, times: int = 1
+    ) -> list[tuple[NDArray, NDArray]]:
         """Hold out a share of the groups of every class; a class with a single group loses none."""
-        held = np.zeros(len(self.label), dtype=bool)
+        held = np.zeros((times, len(self.label)), dtype=bool)
         first = np.unique(self.groups, return_index=True)[1]
         for label in range(self.label.max() + 1):
-            mine = self.groups[first][self.label[first] == label]
+            mine = random.permutation(self.groups[first][self.label[first] == label])
             wanted = round(share * len(mine))
-            chosen = random.permutation(mine)[
-                : min(max(wanted, 1 if wanted or len(mine) > 4 else 0), len(mine) - 1)
-            ]
-            held |= np.isin(self.groups, chosen)
-        return np.flatnonzero(~held), np.flatnonzero(held)
+            size = min(max(wanted, 1 if wanted or len(mine) > 4 else 0), len(mine) - 1)
+            for time in range(times):
+                held[time] |= np.isin(self.groups, mine[time * size : (time + 1) * size])
+        return [(np.flatnonzero(~chosen), np.flatnonzero(chosen)) for chosen in held]
 
     def score(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> float:
         """Accuracy of 5-NN by cosine on the rows that were held out."""
@@ -191,11 +194,14 @@ class Triplets:
         T = place[self.triplets]
         return Triplets(T[(T >= 0).all(axis=1)], len(rows), self.groups[rows])
 
-    def hold_out(self, share: float, random: np.random.RandomState) -> tuple[NDArray, NDArray]:
+    def hold_out(
+        self, share: float, random: np.random.RandomState, times: int = 1
+    ) -> list[tuple[NDArray, NDArray]]:
         """Hold out a share of the groups."""
         names = random.permutation(np.unique(self.groups))
-        held = np.isin(self.groups, names[: int(share * len(names))])
-        return np.flatnonzero(~held), np.flatnonzero(held)
+        size = int(share * len(names))
+        held = [np.isin(self.groups, names[time * size : (time + 1) * size]) for time in range(times)]
+        return [(np.flatnonzero(~chosen), np.flatnonzero(chosen)) for chosen in held]
 
     def score(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> float:
         """Share of satisfied triplets among those that start from a row held out and end in known rows."""

@@ -1,5 +1,6 @@
 import sys
 
+import numpy as np
 import pytest
 
 from benchmarks import ablation
@@ -31,8 +32,10 @@ def test_a_run_that_was_cut_goes_on(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.filterwarnings("ignore::flrml.exceptions.FlrmlWarning")
 @pytest.mark.parametrize("change", ["smoothed weights", "5 random triplets"])
-def test_a_change_changes_the_map_and_is_undone(digits, change):
-    X, y = digits[0][:300], digits[1][:300]
+def test_a_change_changes_the_map_and_is_undone(change):
+    """Of data on which discriminants win: triplets do not matter to the closed form of the data's own geometry."""
+    random, y = np.random.RandomState(0), np.arange(300) % 3
+    X = np.hstack((random.randn(300, 60), 0.5 * np.eye(3)[y]))
 
     def learned(change):
         return ablation.CHANGES[change](X, y, None, None, 0).get_mahalanobis_matrix()

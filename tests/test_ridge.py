@@ -177,15 +177,21 @@ def test_without_labels_there_must_be_rounds(problem):
     assert {choice.rounds for choice in tried} == {search.ROUNDS}
 
 
-def test_every_score_is_that_of_a_fit_without_the_rows_held_out(digits):
+@pytest.mark.parametrize("few_rows", [0, 2000])
+def test_every_score_is_that_of_fits_without_the_rows_held_out(monkeypatch, digits, few_rows):
     """With one ridge and one form; the leading directions are those of all rows, hence not quite the same."""
     X, y = digits[:2]
-    rows, held = Labels(y).hold_out(search.HELD_OUT, np.random.RandomState(0))
+    monkeypatch.setattr(search, "FEW_ROWS", few_rows)
+    parts = search.folds(Labels(y), np.random.RandomState(0))
+    assert len(parts) == (search.FOLDS if few_rows else 1)
     given = {"variant": "ridge", "ridge": 0.1, "within": 0.9, "local": 0.1}
     found = FLRML(10, **given, random_state=0).fit(X, y).search_
-    alone = FLRML(10, **given, rounds=0).fit(X[rows], y[rows])
-    accuracy = knn_accuracy(alone.transform(X[rows]), y[rows], alone.transform(X[held]), y[held])
-    assert next(choice.score for choice in found if choice.rounds == 0) == pytest.approx(accuracy, abs=0.01)
+    correct = 0.0
+    for rows, held in parts:
+        alone = FLRML(10, **given, rounds=0).fit(X[rows], y[rows])
+        correct += len(held) * knn_accuracy(alone.transform(X[rows]), y[rows], alone.transform(X[held]), y[held])
+    expected = correct / sum(len(held) for _, held in parts)
+    assert next(choice.score for choice in found if choice.rounds == 0) == pytest.approx(expected, abs=0.01)
 
 
 def test_the_climb_ends_where_scores_fall():
@@ -194,7 +200,7 @@ def test_the_climb_ends_where_scores_fall():
 
         def attempt(ridge):
             asked.append(ridge)
-            return search.Trial(None, None, None, None, Choice(ridge, 0.0, 1.0, score=scores[ridge]))
+            return search.Trial(Choice(ridge, 0.0, 1.0, score=scores[ridge]), [])
 
         return search._climb(attempt, sorted(scores), enough, lambda score: caution).choice.ridge, asked
 
@@ -240,17 +246,13 @@ def test_rounds_are_tried_only_where_they_decide(monkeypatch, digits):
     assert replace(found, rounds=0) in fit(rounds=0).search_
     monkeypatch.setattr(search, "_wins", lambda *_: False)
     fit()
-    assert made == [search.ROUNDS] * 2
+    assert made == [search.ROUNDS] * (search.FOLDS + 1)
 
 
 def test_what_wins_without_rounds():
-    def trial(score):
-        return search.Trial(None, None, None, None, Choice(1.0, 0.0, 1.0, score=score))
-
-    known, held = Labels(np.arange(100) % 2), np.arange(100)  # a standard error of 0.04 at 0.8
-    assert search._wins(trial(0.5), None, known, held)
-    assert search._wins(trial(0.77), trial(0.8), known, held)
-    assert not search._wins(trial(0.75), trial(0.8), known, held)
+    best = Choice(1.0, 0.9, 0.1, score=0.8)
+    assert search._wins(Choice(1.0, 0.0, 1.0, score=0.77), best, spare=0.04)
+    assert not search._wins(Choice(1.0, 0.0, 1.0, score=0.75), best, spare=0.04)
 
 
 def test_the_own_geometry_wins_where_the_difference_is_chance():

@@ -1,5 +1,8 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from flrml import draw_triplets
 from flrml.neighbors import knn_accuracy
@@ -119,18 +122,33 @@ def test_rows_are_drawn_without_repetition_and_with_triplets(rows):
 def test_groups_are_held_out_whole_and_classes_alike(rows):
     _, label, groups = rows
     label, groups = np.tile(label, 10), np.concatenate([groups + 20 * a for a in range(10)])
-    train, held = Labels(label, groups).hold_out(0.2, np.random.RandomState(0))
+    train, held = Labels(label, groups).hold_out(0.2, np.random.RandomState(0))[0]
     assert len(train) + len(held) == 300
     assert not set(groups[train]) & set(groups[held])
     assert np.allclose(np.bincount(label[held]) / np.bincount(label), 0.2, atol=0.05)
     T = draw_triplets(label, 2, 0)
-    train, held = Triplets(T, 300, groups).hold_out(0.2, np.random.RandomState(0))
+    train, held = Triplets(T, 300, groups).hold_out(0.2, np.random.RandomState(0))[0]
     assert not set(groups[train]) & set(groups[held])
+
+
+@given(
+    hnp.arrays(np.int64, st.integers(2, 60), elements=st.integers(0, 4)), st.integers(1, 6), st.integers(0, 2**16)
+)
+def test_rows_are_held_out_once_at_most(label, times, seed):
+    parts = Labels(label).hold_out(0.2, np.random.RandomState(seed), times)
+    T = np.column_stack([np.arange(len(label))] * 3)
+    for found in (parts, Triplets(T, len(label)).hold_out(0.2, np.random.RandomState(seed), times)):
+        assert len(found) == times
+        assert all(np.array_equal(np.union1d(rows, held), np.arange(len(label))) for rows, held in found)
+        assert len(np.unique(np.concatenate([held for _, held in found]))) == sum(len(held) for _, held in found)
+    first = Labels(label).hold_out(0.2, np.random.RandomState(seed))[0]
+    assert np.array_equal(first[1], parts[0][1])
+    assert all(set(label[rows]) == set(label) for rows, _ in parts)
 
 
 def test_a_class_is_never_held_out_whole():
     label = np.array([0] * 50 + [1, 2, 2])
-    train, held = Labels(label).hold_out(0.5, np.random.RandomState(0))
+    train, held = Labels(label).hold_out(0.5, np.random.RandomState(0))[0]
     assert set(label[train]) == {0, 1, 2}
     assert len(held) > 20
 

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from flrml.baselines.common import ReducedBaseline
+from flrml.search import folds
 from flrml.spectrum import Spectrum
 from flrml.supervision import Labels
 
@@ -77,7 +78,7 @@ class LDA(ReducedBaseline):
 
 
 class TunedLDA(ReducedBaseline):
-    """Linear discriminant analysis whose shrinkage is chosen by cosine 5-NN on a fifth of the training rows.
+    """Linear discriminant analysis whose shrinkage is chosen by cosine 5-NN on training rows held out.
 
     The rows are those on which FLRML's ridge variant makes its choices; groups stay together.
 
@@ -119,15 +120,16 @@ class TunedLDA(ReducedBaseline):
         label, random = self._labels(X, y), check_random_state(self.random_state)
         reduced = self._reduce(X, spectrum, random)
         known, Z = Labels(label, groups), reduced.Z
-        rows, held = known.hold_out(0.2, random)
-        self.shrinkage_ = SHRINKAGES[3]
-        if len(held):
-            inner = _Scatter(Z[rows], label[rows])
-            scores = {
-                shrinkage: known.score(Z[rows] @ W, rows, Z[held] @ W, held)
-                for shrinkage, W in ((a, inner.discriminants(a, self.n_components)) for a in SHRINKAGES)
-            }
-            self.shrinkage_ = max(scores, key=lambda shrinkage: scores[shrinkage])
+        parts = [(rows, held, _Scatter(Z[rows], label[rows])) for rows, held in folds(known, random)]
+
+        def n_correct(shrinkage: float) -> float:
+            maps = [scatter.discriminants(shrinkage, self.n_components) for *_, scatter in parts]
+            return sum(
+                len(held) * known.score(Z[rows] @ W, rows, Z[held] @ W, held)
+                for (rows, held, _), W in zip(parts, maps, strict=True)
+            )
+
+        self.shrinkage_ = max(SHRINKAGES, key=n_correct) if parts else SHRINKAGES[3]
         W = _Scatter(Z, label).discriminants(self.shrinkage_, self.n_components)
         self._found(reduced.lift(W.T))
         return self
