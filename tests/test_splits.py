@@ -15,8 +15,8 @@ def test_methods_are_judged_on_rows_held_out_and_only_once(tmp_path, monkeypatch
     folder, results = tmp_path / "digits", tmp_path / "results.jsonl"
     prepare("digits", folder)
 
-    def run(*methods):
-        arguments = [str(folder), "--results", str(results), "--seeds", "2", "--methods", *methods]
+    def run(*methods, rows=()):
+        arguments = [str(folder), "--results", str(results), "--seeds", "2", *rows, "--methods", *methods]
         monkeypatch.setattr(sys, "argv", ["splits", *arguments])
         splits.main()
         return [json.loads(line) for line in results.read_text().splitlines()]
@@ -35,3 +35,9 @@ def test_methods_are_judged_on_rows_held_out_and_only_once(tmp_path, monkeypatch
     kept, held = Labels(y).hold_out(0.2, np.random.RandomState(1))[0]
     assert found[1][-1] == knn_accuracy(X[kept], y[kept], X[held], y[held])
     assert capsys.readouterr().out.splitlines()[-1].startswith("| flrml-reference | ")
+
+    few = run("cosine", rows=["--rows", "50"])[-1]
+    random = np.random.RandomState(1)
+    rows, held = Labels(y).hold_out(0.2, random)[0]
+    rows = random.choice(rows, 50, replace=False)
+    assert few == [500, "digits, 50 rows", "cosine", 1, knn_accuracy(X[rows], y[rows], X[held], y[held])]
