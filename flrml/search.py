@@ -171,7 +171,7 @@ def choose(
     ]
     if not parts:  # too few rows to learn anything from
         return [Choice(ridges[len(ridges) // 2], *forms[len(forms) // 2], wanted or 0)]
-    shares = np.array([len(part.held) for part in parts]) / sum(len(part.held) for part in parts)
+    n_held = sum(len(part.held) for part in parts)
     # rows of one group count as one
     n_judges = sum(len(np.unique(known.groups[part.held])) for part in parts)
     caution = CAUTION if len(parts) == 1 else CAUTION_OF_FOLDS
@@ -182,7 +182,8 @@ def choose(
 
     def judge(choice: Choice, maps: list[NDArray]) -> Trial:
         scores = [part.score(choice, B) for part, B in zip(parts, maps, strict=True)]
-        choice = replace(choice, score=float(shares @ scores))
+        correct = sum(len(part.held) * score for part, score in zip(parts, scores, strict=True))
+        choice = replace(choice, score=correct / n_held)
         tried.append(choice)
         report(choice)
         return Trial(choice, maps)

@@ -194,6 +194,15 @@ def test_every_score_is_that_of_fits_without_the_rows_held_out(monkeypatch, digi
     assert next(choice.score for choice in found if choice.rounds == 0) == pytest.approx(expected, abs=0.01)
 
 
+@pytest.mark.parametrize("n", [10, 15, 22, 37])
+def test_a_perfect_score_is_one(n):
+    """Whatever the sizes of the folds, so that its standard error is zero and not undefined."""
+    y = np.arange(n) % 3
+    X = 5 * np.eye(3)[y] + 0.01 * np.random.RandomState(n).randn(n, 3)
+    tried = FLRML(2, variant="ridge", random_state=0).fit(X, y).search_
+    assert max(choice.score for choice in tried) == 1
+
+
 def test_the_climb_ends_where_scores_fall():
     def climb(scores, enough=0.0, caution=0.0):
         asked = []

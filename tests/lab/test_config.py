@@ -10,7 +10,7 @@ from flrml.lab.config import ConfigError, check_shared_tracking, resolve
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
-CONFIGS = ("tiny", "comparison", "paper", "proof")
+CONFIGS = [path.stem for path in sorted((ROOT / "workflow" / "configs").glob("*.yaml"))]
 TINY = yaml.safe_load((ROOT / "workflow" / "configs" / "tiny.yaml").read_text())
 
 
