@@ -34,7 +34,7 @@ def scores(V: NDArray, sigma: NDArray, label: NDArray, ridge: float, seed: int) 
     """Accuracy of each kind of directions on one split."""
     random = np.random.RandomState(seed)
     known = Labels(label)
-    rows, held = known.hold_out(0.2, random)[0]
+    rows, held = known.hold_out(0.2, random)
     learned_from, n_classes = known.subset(rows), len(np.unique(label))
     X = V * sigma
     A = (X[rows].T @ X[rows]).astype(np.float64) + ridge * np.mean(sigma.astype(np.float64) ** 2) * np.eye(
@@ -45,7 +45,8 @@ def scores(V: NDArray, sigma: NDArray, label: NDArray, ridge: float, seed: int) 
 
     def accuracy(k: NDArray, P: NDArray) -> float:
         B = (P * np.sqrt(np.maximum(k, 0))).astype(E.dtype)
-        return known.score(E @ B, rows, F @ B, held)
+        right, asked = known.judge(E @ B, rows, F @ B, held)
+        return right / asked
 
     def with_others(others: NDArray) -> float:
         beyond = np.linalg.qr(others - classes @ (classes.T @ others))[0]

@@ -34,8 +34,10 @@ def measure(folder: Path, methods: list[str], results: Results, seeds: int, rows
         missing = [name for name in methods if (data, name, seed) not in results.known]
         if missing:
             random = np.random.RandomState(seed)
-            kept, held = Labels(y, groups).hold_out(0.2, random)[0]
-            if rows is not None and rows < len(kept):
+            kept, held = Labels(y, groups).hold_out(0.2, random)
+            if rows is not None:
+                if rows > len(kept):
+                    raise SystemExit(f"--rows {rows}: {folder.name} has only {len(kept)} rows to train on")
                 kept = np.sort(random.choice(kept, rows, replace=False))
             split = Validation(X, y, groups, kept, held, results.max_rank, seed)
             for name in missing:

@@ -37,7 +37,8 @@ class Results:
             cells = []
             for name in data:
                 found = [self.known[key] for seed in range(seeds) if (key := (name, row, seed)) in self.known]
-                cells.append(f"{100 * np.mean(found):.1f} ± {100 * np.std(found):.1f}" if found else "–")
+                cell = f"{100 * np.mean(found):.1f} ± {100 * np.std(found):.1f}" if found else "–"
+                cells.append(cell if len(found) in (0, seeds) else f"{cell} ({len(found)} of {seeds})")
             lines.append(f"| {row} | " + " | ".join(cells) + " |")
         return "\n".join(lines)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from flrml.ridge import Choice, Plane, WhitenedRows, explicit, rows_of
 from flrml.spectrum import Spectrum
-from flrml.supervision import Supervision
+from flrml.supervision import Parts, Supervision
 
 Form = tuple[float, float]  # ω and β
 
@@ -31,7 +31,7 @@ CAUTION = 1.0  # standard errors by which discriminants must be better than a st
 CAUTION_OF_FOLDS = 0.5  # the same where nearly every row judges
 FAR = 3.0  # standard errors behind the best closed form that rounds are not expected to make good
 HELD_OUT = 0.2  # share of the groups
-FEW_ROWS, FOLDS = 2000, 5  # below so many rows, so many fifths are held out in turn
+FEW_ROWS, FOLDS = 2000, 5  # below so many rows, where it costs little, five fifths are held out in turn
 MOST_HELD_OUT = 2000  # rows of them that are judged: with half as many, chance decides between ridges on text
 
 
@@ -108,10 +108,10 @@ class Fold:
         T = self._whitening(choice)
         return self._plane(choice.ridge)[0].rounds(T, B, choice.rounds, margin, random)[0]
 
-    def score(self, choice: Choice, B: NDArray) -> float:
-        """What the rows that judge say of a map."""
+    def judge(self, choice: Choice, B: NDArray) -> tuple[int, int]:
+        """How often a map is right about the rows that judge, and how often it is asked."""
         plane, judges = self._plane(choice.ridge)
-        return self._known.score(plane.images @ B, self.rows, judges @ B, self.held)
+        return self._known.judge(plane.images @ B, self.rows, judges @ B, self.held)
 
 
 @dataclass(frozen=True)
@@ -122,10 +122,10 @@ class Trial:
     maps: list[NDArray]
 
 
-def folds(known: Supervision, random: np.random.RandomState) -> list[tuple[NDArray, NDArray]]:
-    """Rows to learn from and rows that judge: once, and of few rows so often that nearly each of them judges."""
-    times = FOLDS if len(known.groups) < FEW_ROWS else 1
-    parts = known.hold_out(HELD_OUT, random, times)
+def folds(known: Supervision, random: np.random.RandomState) -> list[Parts]:
+    """Rows to learn from and rows that judge: one part of them, and of few rows each fifth in turn."""
+    few = len(known.groups) < FEW_ROWS
+    parts = known.folds(FOLDS, random) if few else [known.hold_out(HELD_OUT, random)]
     return [(rows, held) for rows, held in parts if len(rows) and len(held)]
 
 
@@ -171,7 +171,6 @@ def choose(
     ]
     if not parts:  # too few rows to learn anything from
         return [Choice(ridges[len(ridges) // 2], *forms[len(forms) // 2], wanted or 0)]
-    n_held = sum(len(part.held) for part in parts)
     # rows of one group count as one
     n_judges = sum(len(np.unique(known.groups[part.held])) for part in parts)
     caution = CAUTION if len(parts) == 1 else CAUTION_OF_FOLDS
@@ -181,9 +180,8 @@ def choose(
         return float(np.sqrt(score * (1 - score) / n_judges))
 
     def judge(choice: Choice, maps: list[NDArray]) -> Trial:
-        scores = [part.score(choice, B) for part, B in zip(parts, maps, strict=True)]
-        correct = sum(len(part.held) * score for part, score in zip(parts, scores, strict=True))
-        choice = replace(choice, score=correct / n_held)
+        right, asked = np.sum([part.judge(choice, B) for part, B in zip(parts, maps, strict=True)], axis=0)
+        choice = replace(choice, score=float(right / max(asked, 1)))
         tried.append(choice)
         report(choice)
         return Trial(choice, maps)
@@ -209,7 +207,7 @@ def choose(
         if best is not None and form[1] == best.local:  # differs in whitening alone: the ridge serves again
             trial = closed_form(form, best.ridge)
         else:
-            trial = _climb(functools.partial(closed_form, form), ridges, enough, needed(form))
+            trial = _climb(functools.partial(closed_form, form), ridges, enough, needed(form), error)
         promising = trial.choice.score >= enough and (form[1] == 1 or only_start)
         if (
             wanted is None
@@ -235,21 +233,27 @@ def _admitted(choice: Choice, rounds: int | None) -> bool:
     return choice.rounds == rounds if rounds is not None else choice.rounds > 0 or choice.local < 1
 
 
-def _rank(choice: Choice, spare: float = 0.0) -> tuple[float, float, int]:
+def _rank(choice: Choice, spare: float = 0.0) -> tuple[float, bool, float, int]:
     """Order of choices: by score; of equal ones, the larger ridge and then fewer rounds are safer.
 
-    The data's own geometry is safer, too, and may be worse by ``spare``.
+    The data's own geometry is safer still, and may be worse by ``spare``.
     """
-    return choice.score + spare * (choice.local == 1), choice.ridge, -choice.rounds
+    own = choice.local == 1
+    return choice.score + spare * own, own, choice.ridge, -choice.rounds
 
 
 def _climb(
-    attempt: Callable[[float], Trial], ridges: list[float], enough: float, needed: Callable[[float], float]
+    attempt: Callable[[float], Trial],
+    ridges: list[float],
+    enough: float,
+    needed: Callable[[float], float],
+    error: Callable[[float], float],
 ) -> Trial:
     """Try the ridge in the middle, then larger ones while the score does not fall, else smaller ones.
 
     Nothing further is tried where the first score is not enough. Another ridge must gain what is needed; where that
-    is nothing, of equal ones the larger ridge is safer.
+    is nothing, of equal ones the larger ridge is safer. Smaller ones are tried, too, where larger ones gain less
+    than a standard error: where these are all as good as guessing, chance would bar the way to the right one.
     """
     middle = len(ridges) // 2
     best = first = attempt(ridges[middle])
@@ -262,7 +266,7 @@ def _climb(
             if gain < needed(trial.choice.score) or (gain == 0 and ridge < best.choice.ridge):
                 break
             best = trial
-        if best is not first:
+        if best.choice.score - first.choice.score > error(first.choice.score):
             break
     return best
 

@@ -5,6 +5,7 @@ a score on rows that were held out. Rows of one group (``groups``) show the same
 model; none of them is another's positive, and they stay together when rows are held out.
 """
 
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 
 from flrml.neighbors import vote
 from flrml.triplets import contrast_matrix, triplet_counts
+
+Parts = tuple[NDArray, NDArray]  # rows to learn from, and rows to validate on
 
 N_NEIGHBORS = 5  # positives and negatives of an anchor, and neighbours that vote
 BLOCK_VALUES = 2**20  # similarities held at once: they stay in the processor's cache
@@ -38,13 +41,14 @@ class Supervision(Protocol):
     def subset(self, rows: NDArray) -> "Supervision":
         """The same for some of the rows."""
 
-    def hold_out(
-        self, share: float, random: np.random.RandomState, times: int = 1
-    ) -> list[tuple[NDArray, NDArray]]:
-        """Row numbers to learn from and to validate on, so many times, each time other ones to validate on."""
+    def hold_out(self, share: float, random: np.random.RandomState) -> Parts:
+        """Row numbers to learn from and to validate on."""
 
-    def score(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> float:
-        """How well the embedded ``rows`` tell about the ``held`` ones, between 0 and 1."""
+    def folds(self, number: int, random: np.random.RandomState) -> list[Parts]:
+        """The same so many times, each time with other rows to validate on."""
+
+    def judge(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> tuple[int, int]:
+        """How often the embedded ``rows`` are right about the ``held`` ones, and how often they are asked."""
 
 
 class Labels:
@@ -120,27 +124,35 @@ class Labels:
         """The same for some of the rows."""
         return Labels(self.label[rows], None if self._alone else self.groups[rows])
 
-    def hold_out(
-        self, share: float, random: np.random.RandomState, times: int = 1
-    ) -> list[tuple[NDArray, NDArray]]:
+    def hold_out(self, share: float, random: np.random.RandomState) -> Parts:
         """Hold out a share of the groups of every class; a class with a single group loses none."""
-        held = np.zeros((times, len(self.label)), dtype=bool)
+        chosen = []
+        for mine in self._groups_of_classes(random):
+            wanted = round(share * len(mine))
+            chosen.append(mine[: min(max(wanted, 1 if wanted or len(mine) > 4 else 0), len(mine) - 1)])
+        return _apart(self.groups, np.concatenate(chosen))
+
+    def folds(self, number: int, random: np.random.RandomState) -> list[Parts]:
+        """Deal out the groups of every class; a class with a single group is held out in no fold."""
+        dealt: list[list[NDArray]] = [[] for _ in range(number)]
+        for label, mine in enumerate(self._groups_of_classes(random)):
+            for a, some in enumerate(np.array_split(mine, number) if len(mine) > 1 else []):
+                dealt[(label + a) % number].append(some)  # small classes begin with different folds
+        return [_apart(self.groups, np.concatenate([self.groups[:0], *fold])) for fold in dealt]
+
+    def _groups_of_classes(self, random: np.random.RandomState) -> Iterator[NDArray]:
+        """The groups of each class in random order."""
         first = np.unique(self.groups, return_index=True)[1]
         for label in range(self.label.max() + 1):
-            mine = random.permutation(self.groups[first][self.label[first] == label])
-            wanted = round(share * len(mine))
-            size = min(max(wanted, 1 if wanted or len(mine) > 4 else 0), len(mine) - 1)
-            for time in range(times):
-                held[time] |= np.isin(self.groups, mine[time * size : (time + 1) * size])
-        return [(np.flatnonzero(~chosen), np.flatnonzero(chosen)) for chosen in held]
+            yield random.permutation(self.groups[first][self.label[first] == label])
 
-    def score(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> float:
-        """Accuracy of 5-NN by cosine on the rows that were held out."""
+    def judge(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> tuple[int, int]:
+        """Number of held rows that 5-NN by cosine gets right, and of all of them."""
         train, test = unit_rows(Y), unit_rows(Y_held)
         found = np.empty((len(test), min(N_NEIGHBORS, len(train))), dtype=np.int64)
         for block in _blocks(len(test), len(train)):
             found[block] = _largest(test[block] @ train.T, found.shape[1])[0]
-        return float(np.mean(vote(self.label[rows][found]) == self.label[held]))
+        return int(np.sum(vote(self.label[rows][found]) == self.label[held])), len(held)
 
     def _class_sums(self, Y: NDArray) -> NDArray:
         return _sums(Y, self.label)
@@ -194,26 +206,31 @@ class Triplets:
         T = place[self.triplets]
         return Triplets(T[(T >= 0).all(axis=1)], len(rows), self.groups[rows])
 
-    def hold_out(
-        self, share: float, random: np.random.RandomState, times: int = 1
-    ) -> list[tuple[NDArray, NDArray]]:
+    def hold_out(self, share: float, random: np.random.RandomState) -> Parts:
         """Hold out a share of the groups."""
         names = random.permutation(np.unique(self.groups))
-        size = int(share * len(names))
-        held = [np.isin(self.groups, names[time * size : (time + 1) * size]) for time in range(times)]
-        return [(np.flatnonzero(~chosen), np.flatnonzero(chosen)) for chosen in held]
+        return _apart(self.groups, names[: int(share * len(names))])
 
-    def score(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> float:
-        """Share of satisfied triplets among those that start from a row held out and end in known rows."""
+    def folds(self, number: int, random: np.random.RandomState) -> list[Parts]:
+        """Deal out the groups."""
+        names = random.permutation(np.unique(self.groups))
+        return [_apart(self.groups, some) for some in np.array_split(names, number)]
+
+    def judge(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> tuple[int, int]:
+        """Of the triplets that start from a row held out and end in known rows: satisfied ones, and all."""
         place = np.full(self.n, -1)
         both = np.concatenate((rows, held))
         place[both] = np.arange(len(both))
         T = place[self.triplets]
         T = T[(T[:, 0] >= len(rows)) & (T >= 0).all(axis=1)]
-        if len(T) == 0:
-            return 0.0
         U = unit_rows(np.vstack((Y, Y_held)))
-        return float(np.mean(_dots(U, T[:, 0], T[:, 1]) > _dots(U, T[:, 0], T[:, 2])))
+        return int(np.sum(_dots(U, T[:, 0], T[:, 1]) > _dots(U, T[:, 0], T[:, 2]))), len(T)
+
+
+def _apart(groups: NDArray, chosen: NDArray) -> Parts:
+    """Rows of the other groups, and rows of the chosen ones."""
+    held = np.isin(groups, chosen)
+    return np.flatnonzero(~held), np.flatnonzero(held)
 
 
 def pair_product(i: NDArray, j: NDArray, weights: NDArray, Y: NDArray, R: NDArray) -> NDArray:

@@ -14,7 +14,7 @@ def test_the_first_row_is_the_discriminant_analysis_of_class_means(digits, monke
     V, sigma, g = explicit(spectrum), spectrum.singular_values, 0.5
     found = dict(directions.scores(V, sigma, y, g, seed=3))
 
-    kept, held = Labels(y).hold_out(0.2, np.random.RandomState(3))[0]
+    kept, held = Labels(y).hold_out(0.2, np.random.RandomState(3))
     Z, z, n = V[kept] * sigma, y[kept], len(kept)
     contrasts = [Z[z == label].sum(axis=0) for label in z]
     A = np.array(

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
 
 from flrml import draw_triplets
 from flrml.neighbors import knn_accuracy
@@ -122,50 +121,61 @@ def test_rows_are_drawn_without_repetition_and_with_triplets(rows):
 def test_groups_are_held_out_whole_and_classes_alike(rows):
     _, label, groups = rows
     label, groups = np.tile(label, 10), np.concatenate([groups + 20 * a for a in range(10)])
-    train, held = Labels(label, groups).hold_out(0.2, np.random.RandomState(0))[0]
+    train, held = Labels(label, groups).hold_out(0.2, np.random.RandomState(0))
     assert len(train) + len(held) == 300
     assert not set(groups[train]) & set(groups[held])
     assert np.allclose(np.bincount(label[held]) / np.bincount(label), 0.2, atol=0.05)
     T = draw_triplets(label, 2, 0)
-    train, held = Triplets(T, 300, groups).hold_out(0.2, np.random.RandomState(0))[0]
+    train, held = Triplets(T, 300, groups).hold_out(0.2, np.random.RandomState(0))
     assert not set(groups[train]) & set(groups[held])
 
 
 @given(
-    hnp.arrays(np.int64, st.integers(2, 60), elements=st.integers(0, 4)), st.integers(1, 6), st.integers(0, 2**16)
+    st.lists(st.tuples(st.integers(0, 4), st.integers(1, 3)), min_size=1, max_size=30),
+    st.integers(2, 6),
+    st.integers(0, 2**16),
 )
-def test_rows_are_held_out_once_at_most(label, times, seed):
-    parts = Labels(label).hold_out(0.2, np.random.RandomState(seed), times)
+def test_folds_hold_out_each_group_once(objects, number, seed):
+    """Objects are classes and numbers of rows."""
+    label = np.concatenate([[kind] * size for kind, size in objects])
+    groups = np.repeat(np.arange(len(objects)), [size for _, size in objects])
     T = np.column_stack([np.arange(len(label))] * 3)
-    for found in (parts, Triplets(T, len(label)).hold_out(0.2, np.random.RandomState(seed), times)):
-        assert len(found) == times
-        assert all(np.array_equal(np.union1d(rows, held), np.arange(len(label))) for rows, held in found)
-        assert len(np.unique(np.concatenate([held for _, held in found]))) == sum(len(held) for _, held in found)
-    first = Labels(label).hold_out(0.2, np.random.RandomState(seed))[0]
-    assert np.array_equal(first[1], parts[0][1])
-    assert all(set(label[rows]) == set(label) for rows, _ in parts)
+    by_class = np.bincount([kind for kind, _ in objects], minlength=5)
+    for known, expected in ((Labels(label, groups), by_class[label] > 1), (Triplets(T, len(label), groups), True)):
+        parts = known.folds(number, np.random.RandomState(seed))
+        assert len(parts) == number
+        for rows, held in parts:
+            assert np.array_equal(np.sort(np.concatenate((rows, held))), np.arange(len(label)))
+            assert not set(groups[rows]) & set(groups[held])
+        judged = np.bincount(np.concatenate([held for _, held in parts]), minlength=len(label))
+        assert np.array_equal(judged, np.broadcast_to(expected, judged.shape))
+    for rows, held in Labels(label, groups).folds(number, np.random.RandomState(seed)):
+        assert set(label[rows]) == set(label)
+        shares = np.bincount(label[held][np.unique(groups[held], return_index=True)[1]], minlength=5)
+        assert np.all(np.abs(shares - by_class / number) < 1 + (by_class == 1))
 
 
 def test_a_class_is_never_held_out_whole():
     label = np.array([0] * 50 + [1, 2, 2])
-    train, held = Labels(label).hold_out(0.5, np.random.RandomState(0))[0]
+    train, held = Labels(label).hold_out(0.5, np.random.RandomState(0))
     assert set(label[train]) == {0, 1, 2}
     assert len(held) > 20
 
 
-def test_the_score_is_the_accuracy_of_five_neighbours(digits):
+def test_rows_are_judged_by_five_neighbours(digits):
     X, y = digits[:2]
     rows, held = np.arange(0, 900), np.arange(900, 1200)
-    score = Labels(y).score(X[rows], rows, X[held], held)
-    assert score == pytest.approx(knn_accuracy(X[rows], y[rows], X[held], y[held]), abs=0.004)
+    right, asked = Labels(y).judge(X[rows], rows, X[held], held)
+    assert asked == 300
+    assert right / asked == pytest.approx(knn_accuracy(X[rows], y[rows], X[held], y[held]), abs=0.004)
 
 
-def test_the_score_of_triplets_is_the_share_satisfied():
+def test_triplets_are_judged_by_those_satisfied():
     Y = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.95, 0.05]])
     known = Triplets(np.array([[3, 0, 2], [3, 2, 1], [0, 1, 2]]), 4)
-    assert known.score(Y[:3], np.arange(3), Y[3:], np.array([3])) == 0.5
-    assert known.score(Y[1:3], np.array([1, 2]), Y[[0]], np.array([0])) == 1.0
-    assert known.score(Y[:1], np.array([0]), Y[[3]], np.array([3])) == 0.0
+    assert known.judge(Y[:3], np.arange(3), Y[3:], np.array([3])) == (1, 2)
+    assert known.judge(Y[1:3], np.array([1, 2]), Y[[0]], np.array([0])) == (1, 1)
+    assert known.judge(Y[:1], np.array([0]), Y[[3]], np.array([3])) == (0, 0)
 
 
 def test_a_subset_keeps_what_concerns_its_rows(rows):

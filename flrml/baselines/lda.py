@@ -80,7 +80,8 @@ class LDA(ReducedBaseline):
 class TunedLDA(ReducedBaseline):
     """Linear discriminant analysis whose shrinkage is chosen by cosine 5-NN on training rows held out.
 
-    The rows are those on which FLRML's ridge variant makes its choices; groups stay together.
+    The split is that on which FLRML's ridge variant makes its choices, which judges by 2,000 of its rows at most;
+    groups stay together.
 
     Parameters
     ----------
@@ -122,14 +123,14 @@ class TunedLDA(ReducedBaseline):
         known, Z = Labels(label, groups), reduced.Z
         parts = [(rows, held, _Scatter(Z[rows], label[rows])) for rows, held in folds(known, random)]
 
-        def n_correct(shrinkage: float) -> float:
+        def n_right(shrinkage: float) -> int:
             maps = [scatter.discriminants(shrinkage, self.n_components) for *_, scatter in parts]
             return sum(
-                len(held) * known.score(Z[rows] @ W, rows, Z[held] @ W, held)
+                known.judge(Z[rows] @ W, rows, Z[held] @ W, held)[0]
                 for (rows, held, _), W in zip(parts, maps, strict=True)
             )
 
-        self.shrinkage_ = max(SHRINKAGES, key=n_correct) if parts else SHRINKAGES[3]
+        self.shrinkage_ = max(SHRINKAGES, key=n_right) if parts else SHRINKAGES[3]
         W = _Scatter(Z, label).discriminants(self.shrinkage_, self.n_components)
         self._found(reduced.lift(W.T))
         return self

@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
+import scipy.linalg
 from sklearn.decomposition import TruncatedSVD
 
-from flrml import BinaryRows
+from flrml import BinaryRows, knn_accuracy
 from flrml.baselines.controls import CosineControl, SVDControl
 from flrml.baselines.kissme import KISSME, metric_of, pair_covariances
-from flrml.baselines.lda import LDA
+from flrml.baselines.lda import LDA, SHRINKAGES, TunedLDA
 from flrml.baselines.rmml import RMML, geodesic_metric
 from flrml.exceptions import NoSolutionError
+from flrml.search import folds
+from flrml.supervision import Labels
 
 
 def spd(random, size=6):
@@ -66,6 +69,33 @@ def test_full_rank_maps_give_the_metric_back(digits):
 
 def test_lda_has_one_direction_fewer_than_classes(digits):
     assert LDA().fit(digits.X, digits.y).components_.shape == (9, 64)
+
+
+def test_tuned_lda_has_the_best_shrinkage_over_folds(random):
+    """Against generalised eigenvectors of the scatter between classes and of the shrunk scatter within them."""
+    groups = np.arange(240) // 8
+    y = groups % 4
+    X = random.standard_normal((240, 8)) + 0.7 * random.standard_normal((4, 8))[y]
+
+    def directions(shrinkage, rows=slice(None)):
+        Z, means = X[rows], np.array([X[rows][y[rows] == label].mean(axis=0) for label in range(4)])[y[rows]]
+        within, between = (Z - means).T @ (Z - means), (means - Z.mean(axis=0)).T @ (means - Z.mean(axis=0))
+        shrunk = (1 - shrinkage) * within + shrinkage * np.trace(within) / 8 * np.eye(8)
+        return scipy.linalg.eigh(between, shrunk)[1][:, -3:]
+
+    def n_right(shrinkage):
+        found = 0
+        for rows, held in folds(Labels(y, groups), np.random.RandomState(5)):
+            L = directions(shrinkage, rows)
+            found += round(len(held) * knn_accuracy(X[rows] @ L, y[rows], X[held] @ L, y[held]))
+        return found
+
+    model = TunedLDA(random_state=5).fit(X, y, groups=groups)
+    scores = {shrinkage: n_right(shrinkage) for shrinkage in SHRINKAGES}
+    assert len(set(scores.values())) > 1
+    assert scores[model.shrinkage_] == max(scores.values())
+    expected = directions(model.shrinkage_)
+    np.testing.assert_allclose(model.get_mahalanobis_matrix(), expected @ expected.T, rtol=1e-6, atol=1e-9)
 
 
 def test_svd_control_is_the_truncated_svd(digits):
