@@ -28,7 +28,6 @@ FORMS: tuple[Form, ...] = ((0.9, 0.1), (1.0, 0.1), (0.0, 1.0))  # two of discrim
 ROUNDS = 10  # the number that is tried
 WORKING_ROWS = 20_000  # rows that are learned from: with too few, the search favours too large a ridge
 CAUTION = 1.0  # standard errors by which discriminants must be better than a start from the data's own geometry
-CAUTION_OF_FOLDS = 0.5  # the same where nearly every row judges
 FAR = 3.0  # standard errors behind the best closed form that rounds are not expected to make good
 HELD_OUT = 0.2  # share of the groups
 FEW_ROWS, FOLDS = 2000, 5  # below so many rows, where it costs little, five fifths are held out in turn
@@ -173,7 +172,6 @@ def choose(
         return [Choice(ridges[len(ridges) // 2], *forms[len(forms) // 2], wanted or 0)]
     # rows of one group count as one
     n_judges = sum(len(np.unique(known.groups[part.held])) for part in parts)
-    caution = CAUTION if len(parts) == 1 else CAUTION_OF_FOLDS
     tried: list[Choice] = []
 
     def error(score: float) -> float:
@@ -196,7 +194,7 @@ def choose(
 
     def needed(form: Form) -> Callable[[float], float]:
         """What another ridge must gain: rounds level small differences of the data's own geometry."""
-        return lambda score: caution * error(score) if form[1] == 1 else 0.0
+        return lambda score: CAUTION * error(score) if form[1] == 1 else 0.0
 
     only_start = len({local for _, local in forms}) == 1  # then rounds start from it, else from the own geometry
     geometries = [form for form in forms if form[1] == 1]
@@ -212,14 +210,14 @@ def choose(
         if (
             wanted is None
             and form == only_geometry
-            and (best is None or _wins(trial.choice, best, caution * error(best.score)))
+            and (best is None or _wins(trial.choice, best, CAUTION * error(best.score)))
         ):
             tried.append(replace(trial.choice, rounds=ROUNDS))
         elif wanted or (wanted is None and promising):
             with_rounds(trial, wanted or ROUNDS)
         best = trial.choice if best is None else max(best, trial.choice, key=lambda choice: choice.score)
     admitted = [choice for choice in tried if _admitted(choice, wanted)]
-    spare = caution * error(max(choice.score for choice in admitted))
+    spare = CAUTION * error(max(choice.score for choice in admitted))
     return sorted(admitted, key=functools.partial(_rank, spare=spare), reverse=True)
 
 

@@ -284,14 +284,14 @@ def test_the_own_geometry_wins_where_the_difference_is_chance():
     assert search._rank(own) > search._rank(discriminants)
 
 
-@pytest.mark.parametrize(("few_rows", "caution"), [(0, "CAUTION"), (2000, "CAUTION_OF_FOLDS")])
-def test_with_enough_caution_the_own_geometry_wins(monkeypatch, few_rows, caution):
+@pytest.mark.parametrize("few_rows", [0, 2000])
+def test_with_enough_caution_the_own_geometry_wins(monkeypatch, few_rows):
     random, y = np.random.RandomState(0), np.arange(300) % 3
     X = np.hstack((random.randn(300, 5), np.eye(3)[y] + 0.3 * random.randn(300, 3)))
     monkeypatch.setattr(search, "FEW_ROWS", few_rows)
     found = []
     for patience in (0.0, 100.0):
-        monkeypatch.setattr(search, caution, patience)
+        monkeypatch.setattr(search, "CAUTION", patience)
         found.append(FLRML(5, variant="ridge", random_state=0).fit(X, y).choice_.local)
     assert found == [0.1, 1.0]
 
