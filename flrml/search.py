@@ -29,8 +29,8 @@ ROUNDS = 10  # the number that is tried
 WORKING_ROWS = 20_000  # rows that are learned from: with too few, the search favours too large a ridge
 CAUTION = 1.0  # standard errors by which discriminants must be better than a start from the data's own geometry
 FAR = 3.0  # standard errors behind the best closed form that rounds are not expected to make good
-HELD_OUT = 0.2  # share of the groups
-FEW_ROWS, FOLDS = 2000, 5  # below so many rows, where it costs little, five fifths are held out in turn
+FOLDS = 5  # parts of the groups, one of which is held out,
+FEW_ROWS = 2000  # or each of them in turn below so many rows, where that costs little
 MOST_HELD_OUT = 2000  # rows of them that are judged: with half as many, chance decides between ridges on text
 
 
@@ -124,7 +124,7 @@ class Trial:
 def folds(known: Supervision, random: np.random.RandomState) -> list[Parts]:
     """Rows to learn from and rows that judge: one part of them, and of few rows each fifth in turn."""
     few = len(known.groups) < FEW_ROWS
-    parts = known.folds(FOLDS, random) if few else [known.hold_out(HELD_OUT, random)]
+    parts = known.folds(FOLDS, random) if few else [known.hold_out(1 / FOLDS, random)]
     return [(rows, held) for rows, held in parts if len(rows) and len(held)]
 
 

@@ -1,7 +1,7 @@
 """What tells rows apart, for the ``"ridge"`` variant: labels, or given triplets.
 
 Both offer the same: the contrast of every row in expectation, the pairs inside the margin of a learned metric, and
-a score on rows that were held out. Rows of one group (``groups``) show the same thing, such as the poses of one
+a verdict on rows that are held out. Rows of one group (``groups``) show the same thing, such as the poses of one
 model; none of them is another's positive, and they stay together when rows are held out.
 """
 

@@ -8,6 +8,8 @@ from hypothesis import settings
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
+from flrml import decompose
+
 settings.register_profile("flrml", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("flrml")
 
@@ -28,6 +30,16 @@ def text():
     y = random.randint(0, 4, 160)
     counts = np.array([random.multinomial(60, 0.6 * topics[label] + 0.4 / 300) for label in y])
     return normalize(sp.csr_matrix(counts.astype(np.float64))), y
+
+
+@pytest.fixture(scope="session")
+def problem():
+    """Three classes that overlap, with unit rows: rows, labels, decomposition."""
+    random = np.random.RandomState(0)
+    y = np.arange(90) % 3
+    X = random.standard_normal((90, 12)) + 0.7 * random.standard_normal((3, 12))[y]
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X, y, decompose(X)
 
 
 @pytest.fixture(scope="session")

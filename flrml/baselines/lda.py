@@ -124,11 +124,11 @@ class TunedLDA(ReducedBaseline):
         parts = [(rows, held, _Scatter(Z[rows], label[rows])) for rows, held in folds(known, random)]
 
         def n_right(shrinkage: float) -> int:
-            maps = [scatter.discriminants(shrinkage, self.n_components) for *_, scatter in parts]
-            return sum(
-                known.judge(Z[rows] @ W, rows, Z[held] @ W, held)[0]
-                for (rows, held, _), W in zip(parts, maps, strict=True)
-            )
+            found = 0
+            for rows, held, scatter in parts:
+                W = scatter.discriminants(shrinkage, self.n_components)
+                found += known.judge(Z[rows] @ W, rows, Z[held] @ W, held)[0]
+            return found
 
         self.shrinkage_ = max(SHRINKAGES, key=n_right) if parts else SHRINKAGES[3]
         W = _Scatter(Z, label).discriminants(self.shrinkage_, self.n_components)
