@@ -39,7 +39,7 @@ comparison: $(READY) ## run all methods on the embedded data sets (40 minutes)
 	$(MAKE) run CONFIG=workflow/configs/comparison.yaml
 
 ui: $(READY) ## browse the runs in MLflow's UI on 127.0.0.1:5000
-	$(BIN)/python -m flrml.lab.ui $(CONFIG)
+	$(BIN)/python -m flrml.pipeline.ui $(CONFIG)
 
 report: $(READY) ## write report.html: every figure and table in one file, readable offline
 	snakemake --cores 1 --configfile $(CONFIG) --report report.html

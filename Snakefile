@@ -6,7 +6,7 @@ if "datasets" not in config:
 
 
 include: "workflow/rules/common.smk"
-include: "workflow/rules/sizes.smk"
+include: "workflow/rules/resources.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/decompose.smk"
 include: "workflow/rules/triplets.smk"

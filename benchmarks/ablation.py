@@ -20,8 +20,8 @@ from benchmarks.validation import Results
 from flrml import FLRML, decompose, draw_triplets, knn_accuracy, ridge
 from flrml.datasets import open_groups, prepare
 from flrml.exceptions import FlrmlWarning
-from flrml.lab.inputs import load_rows
 from flrml.loss import softplus
+from flrml.pipeline.inputs import load_rows
 from flrml.supervision import Labels, Triplets
 
 Fit = Callable[[Any, np.ndarray, Any, Any, int], FLRML]

@@ -3,7 +3,7 @@
     python -m benchmarks.choose_parameters results/data/r8 results/data/mnist5k --methods kissme rmml
 
 prints, for each method, every point of its grid with the 5-NN accuracy on each data set, best mean first. The
-winners are kept in flrml/baselines/registry.py by hand.
+winners are kept in flrml/methods.py by hand.
 """
 
 import argparse

@@ -16,7 +16,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from flrml import decompose, draw_triplets
-from flrml.lab.inputs import load_rows
+from flrml.pipeline.inputs import load_rows
 from flrml.ridge import explicit
 from flrml.supervision import Labels, Triplets
 

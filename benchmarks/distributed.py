@@ -18,6 +18,7 @@ from benchmarks.timing import seconds
 from flrml import FLRML, MFLRML
 from flrml.datasets import store
 from flrml.distributed import open_split
+from flrml.files import write_json
 
 STEPS, DIRECTIONS, BLOCKS = 10, 100, 8
 
@@ -44,7 +45,7 @@ def write_store(folder: Path, rows: int, features: int, nonzeros: int) -> None:
     """A prepared data set of binary rows, ten classes, in blocks of neighbouring columns as voxels have them."""
     random, y = np.random.RandomState(0), np.arange(rows) % 10
     splits = {}
-    with store.folder_in_place(folder) as place:
+    with store.dataset_folder(folder) as place:
         with store.SplitWriter(place / "train", "binary", features) as writer:
             for _ in range(rows):
                 runs = np.sort(random.choice(features // 20, nonzeros // 20, replace=False))
@@ -53,7 +54,7 @@ def write_store(folder: Path, rows: int, features: int, nonzeros: int) -> None:
                 writer.append(sp.csr_matrix(row, shape=(1, features)))
             splits["train"] = writer.finish(y)
         meta = {"format_version": store.FORMAT_VERSION, "fingerprint": splits["train"]["fingerprint"]}
-        store.write_json(place / "meta.json", meta | {"splits": splits})
+        write_json(place / "meta.json", meta | {"splits": splits})
 
 
 def sent(client: Client) -> int:

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.validation import Results, Validation
-from flrml.baselines.registry import METHODS
 from flrml.datasets import open_groups
-from flrml.lab.inputs import load_rows
+from flrml.methods import METHODS
+from flrml.pipeline.inputs import load_rows
 from flrml.supervision import Labels
 
 

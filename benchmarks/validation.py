@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flrml import decompose, draw_triplets, knn_accuracy
-from flrml.baselines.registry import METHODS, build
 from flrml.exceptions import NoSolutionError
-from flrml.lab.training import accepted
+from flrml.methods import METHODS, build
+from flrml.pipeline.training import accepted
 
 
 class Results:

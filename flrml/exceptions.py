@@ -1,4 +1,6 @@
-"""What flrml raises and warns with."""
+"""Define the exceptions and warnings of flrml."""
+
+from os import PathLike
 
 
 class FlrmlWarning(UserWarning):
@@ -11,6 +13,14 @@ class SpectrumError(ValueError):
 
 class DatasetError(ValueError):
     """A data set is missing, damaged or inconsistent; the message says where and what to do."""
+
+
+class DamagedFileError(ValueError):
+    """A file that flrml wrote can no longer be read."""
+
+    def __init__(self, path: str | PathLike, error: Exception):
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        super().__init__(f"{path} is damaged ({reason}): delete it and run again")
 
 
 class NoSolutionError(ArithmeticError):

@@ -10,11 +10,7 @@ on the shape of X (n samples, D features):
 """
 
 import hashlib
-import json
-import os
-import zipfile
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +18,8 @@ import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from flrml.exceptions import SpectrumError
+from flrml.exceptions import DamagedFileError, SpectrumError
+from flrml.files import PathLike, read_arrays, write_arrays
 from flrml.rows import (
     fingerprint,
     gram,
@@ -123,9 +120,8 @@ class Spectrum:
         """Return this spectrum without its reference to the data."""
         return replace(self, X=None)
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Write to one .npz file, beside its place first and then renamed into it."""
-        path = Path(path)
+    def save(self, path: PathLike) -> None:
+        """Write to one .npz file."""
         arrays = {"singular_values": self.singular_values, "basis": self.basis}
         arrays |= {name: value for name in ("dual", "means") if (value := getattr(self, name)) is not None}
         meta = {
@@ -135,17 +131,10 @@ class Spectrum:
             "settings": self.settings,
             "digest": _digest(arrays),
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            with beside.open("wb") as file:
-                np.savez(file, meta=np.array(json.dumps(meta)), **arrays)  # type: ignore[arg-type]
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
+        write_arrays(path, meta, **arrays)
 
     @classmethod
-    def load(cls, path: str | os.PathLike, X: Any = None, **settings: Any) -> "Spectrum":
+    def load(cls, path: PathLike, X: Any = None, **settings: Any) -> "Spectrum":
         """Read a file that :meth:`save` wrote; a damaged file or one for other data or settings is refused.
 
         Parameters
@@ -158,18 +147,12 @@ class Spectrum:
             Settings that the spectrum must have been made with, such as ``max_rank=3000``.
         """
         try:
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files if name != "meta"}
-                meta = json.loads(str(file["meta"]))
-            intact = meta["format"] == FORMAT and meta["digest"] == _digest(arrays)
-        except FileNotFoundError:
-            raise
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise SpectrumError(
-                f"{path} is not a readable spectrum ({error}): delete it and decompose anew"
-            ) from error
+            meta, arrays = read_arrays(path)
+        except DamagedFileError as error:
+            raise SpectrumError(str(error)) from error
+        intact = meta.get("format") == FORMAT and meta.get("digest") == _digest(arrays)
         if not intact:
-            raise SpectrumError(f"{path} is damaged or of another format: delete it and decompose anew")
+            raise SpectrumError(f"{path} is damaged or of another format: delete it and run again")
         for name, wanted in settings.items():
             found = meta["settings"].get(name)
             if found != wanted:

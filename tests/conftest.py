@@ -1,5 +1,6 @@
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import settings
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
-from flrml import decompose
+from flrml import decompose, draw_triplets
 
 settings.register_profile("flrml", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("flrml")
@@ -20,6 +21,23 @@ def digits():
     X, y = load_digits(return_X_y=True)
     X = normalize(X)
     return X[:1200], y[:1200], X[1200:], y[1200:]
+
+
+@pytest.fixture(scope="session")
+def small_digits():
+    """A few digits that every method learns within a second or so, split in two."""
+    X, y = load_digits(return_X_y=True)
+    X = normalize(X)
+    train, y_train = X[:600], y[:600]
+    return SimpleNamespace(
+        X=train,
+        y=y_train,
+        X_test=X[600:1000],
+        y_test=y[600:1000],
+        triplets=draw_triplets(y_train, 5, 0),
+        spectrum=decompose(train, 500),
+        centred=decompose(train, 500, centred=True),
+    )
 
 
 @pytest.fixture(scope="session")

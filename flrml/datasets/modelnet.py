@@ -11,9 +11,9 @@ import scipy.sparse as sp
 
 from flrml.datasets.fetch import RemoteFile
 from flrml.datasets.off import parse_off
-from flrml.datasets.own import read_npy_header
 from flrml.datasets.parts import Loaded, Part, Request
 from flrml.datasets.reading import open_zip, read_entry, reading
+from flrml.datasets.user_files import read_npy_header
 from flrml.datasets.voxels import turn_grid, voxelize
 from flrml.exceptions import DatasetError
 

@@ -18,6 +18,7 @@ from flrml.datasets.registry import Dataset, find_dataset
 from flrml.datasets.splitting import hold_out, subsample
 from flrml.datasets.weighting import checked, fit_weighting, unit_rows
 from flrml.exceptions import DatasetError
+from flrml.files import write_json
 
 
 def prepare(
@@ -68,7 +69,7 @@ def prepare(
     """
     dataset = find_dataset(name, options)
     resolved = resolve(name, dataset.options, options)
-    with store.folder_in_place(Path(out)) as folder:
+    with store.dataset_folder(out) as folder:
         scratch = folder / "scratch"
         scratch.mkdir()
         raw = RawFiles(raw_dir, progress)
@@ -78,7 +79,7 @@ def prepare(
         splits = _write(folder, selections, names, resolved, progress)
         shutil.rmtree(scratch)
         meta = _describe(dataset, names, splits, resolved, raw.used, seed, loaded.notes)
-        store.write_json(folder / "meta.json", meta)
+        write_json(folder / "meta.json", meta)
     return meta
 
 

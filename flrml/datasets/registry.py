@@ -6,16 +6,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from flrml.datasets.bundled import load_digits, load_mnist5k
 from flrml.datasets.fetch import RawFiles, RemoteFile, Wheel
 from flrml.datasets.idx import load_mnist
 from flrml.datasets.matlab import load_deng_cai
 from flrml.datasets.modelnet import load_modelnet
-from flrml.datasets.own import guess_format, load_own
 from flrml.datasets.parts import Loaded, Request
 from flrml.datasets.shapes import load_shapes
-from flrml.datasets.small import load_digits, load_mnist5k
 from flrml.datasets.svmlight import load_libsvm
 from flrml.datasets.text import load_orange
+from flrml.datasets.user_files import guess_format, load_own
 from flrml.exceptions import DatasetError
 
 

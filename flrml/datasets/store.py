@@ -8,7 +8,6 @@ A split holds either a dense matrix (``X.npy``), a sparse one (``indptr.npy``, `
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ import scipy.sparse as sp
 
 from flrml.datasets.reading import reading
 from flrml.exceptions import DatasetError
+from flrml.files import atomic_folder
 from flrml.rows import BinaryRows
 
 FORMAT_VERSION = 1
@@ -163,35 +163,16 @@ def _widen(path: Path, step: int = 2**24) -> None:
 
 
 @contextmanager
-def folder_in_place(out: Path) -> Iterator[Path]:
-    """A folder beside ``out`` to write into; it takes the place of ``out`` only when the block ends well."""
-    out = Path(os.path.abspath(out))
-    partial, old = out.with_name(f".{out.name}.partial"), out.with_name(f".{out.name}.old")
+def dataset_folder(out: str | os.PathLike) -> Iterator[Path]:
+    """Give a temporary folder to fill, which replaces ``out`` when the block succeeds."""
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        foreign = sorted(set(os.listdir(out)) - OWN_FILES) if out.exists() else []
-        if foreign:
-            raise DatasetError(f"{out}: holds {foreign[0]}, which is no part of a data set; choose another folder")
-        for leftover in (partial, old):
-            shutil.rmtree(leftover, ignore_errors=True)
-        partial.mkdir()
-        yield partial
-        if out.exists():
-            os.rename(out, old)
-        os.rename(partial, out)
-        shutil.rmtree(old, ignore_errors=True)
+        with atomic_folder(out, OWN_FILES) as folder:
+            yield folder
     except OSError as error:
         raise DatasetError(
             f"{out}: cannot be written ({error.strerror or error}); "
             "free some space there or choose another output folder"
         ) from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def write_json(path: Path, content: dict) -> None:
-    """Write a JSON file with stable key order."""
-    path.write_text(json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def load_meta(out: str | os.PathLike) -> dict:

@@ -16,6 +16,7 @@ from dask.sizeof import sizeof
 
 from flrml.datasets import store
 from flrml.datasets.weighting import unit_rows
+from flrml.files import write_json
 from flrml.rows import BinaryRows, is_sparse, row_blocks
 
 BLOCK_BYTES = 64 * 2**20
@@ -161,7 +162,7 @@ def prepare(parts: dict[str, tuple[Any, Any]], out: str | os.PathLike, *, name: 
     splits = {}
     labels = {split: np.asarray(y, dtype=np.int64) for split, (_, y) in parts.items()}
     n_classes = int(max(y.max() for y in labels.values())) + 1
-    with store.folder_in_place(Path(out)) as folder:
+    with store.dataset_folder(out) as folder:
         for split, (X, _) in parts.items():
             rows = RowBlocks(X)
             scaled = rows.map(_unit_rows, rows.futures)
@@ -172,7 +173,7 @@ def prepare(parts: dict[str, tuple[Any, Any]], out: str | os.PathLike, *, name: 
                 splits[split] = writer.finish(labels[split])
             splits[split]["class_counts"] = np.bincount(labels[split], minlength=n_classes).tolist()
         meta = _description(name, n_classes, splits)
-        store.write_json(folder / "meta.json", meta)
+        write_json(folder / "meta.json", meta)
     return meta
 
 

@@ -39,10 +39,10 @@ def test_kissme_follows_linear_changes_of_the_data(random, triplet_case):
     np.testing.assert_allclose(changed, back.T @ metric_of(*pair_covariances(Z, T)) @ back, atol=1e-8)
 
 
-def test_kissme_without_a_ridge_reports_singular_covariances(digits):
-    few = np.flatnonzero(digits.y < 2)[:12]
+def test_kissme_without_a_ridge_reports_singular_covariances(small_digits):
+    few = np.flatnonzero(small_digits.y < 2)[:12]
     with pytest.raises(NoSolutionError, match="regularisation"):
-        KISSME(ridge=0).fit(np.eye(12), digits.y[few])
+        KISSME(ridge=0).fit(np.eye(12), small_digits.y[few])
 
 
 def test_rmml_solves_the_riccati_equation(random):
@@ -55,20 +55,20 @@ def test_rmml_solves_the_riccati_equation(random):
     np.testing.assert_allclose(geodesic_metric(S, D, 0.1, t=1), D + 0.1 * eye, atol=1e-10)
 
 
-def test_full_rank_maps_give_the_metric_back(digits):
-    T = digits.triplets
-    model = RMML(n_components=64, lam=0.1).fit(digits.X, triplets=T)
-    Z = digits.X @ np.linalg.svd(digits.X, full_matrices=False)[2].T
-    S, D = pair_covariances(Z[:, : digits.spectrum.rank], T)
+def test_full_rank_maps_give_the_metric_back(small_digits):
+    T = small_digits.triplets
+    model = RMML(n_components=64, lam=0.1).fit(small_digits.X, triplets=T)
+    Z = small_digits.X @ np.linalg.svd(small_digits.X, full_matrices=False)[2].T
+    S, D = pair_covariances(Z[:, : small_digits.spectrum.rank], T)
     M = geodesic_metric(S, D, 0.1 * np.trace(D) / len(D))
-    pairs = np.stack((digits.X[:50], digits.X[50:100]), axis=1)
-    difference = (Z[:50] - Z[50:100])[:, : digits.spectrum.rank]
+    pairs = np.stack((small_digits.X[:50], small_digits.X[50:100]), axis=1)
+    difference = (Z[:50] - Z[50:100])[:, : small_digits.spectrum.rank]
     literal = np.sqrt(np.einsum("pi,ij,pj->p", difference, M, difference))
     np.testing.assert_allclose(model.pair_distance(pairs), literal, rtol=1e-8)
 
 
-def test_lda_has_one_direction_fewer_than_classes(digits):
-    assert LDA().fit(digits.X, digits.y).components_.shape == (9, 64)
+def test_lda_has_one_direction_fewer_than_classes(small_digits):
+    assert LDA().fit(small_digits.X, small_digits.y).components_.shape == (9, 64)
 
 
 def test_tuned_lda_has_the_best_shrinkage_over_folds(random):
@@ -98,11 +98,13 @@ def test_tuned_lda_has_the_best_shrinkage_over_folds(random):
     np.testing.assert_allclose(model.get_mahalanobis_matrix(), expected @ expected.T, rtol=1e-6, atol=1e-9)
 
 
-def test_svd_control_is_the_truncated_svd(digits):
-    model = SVDControl(10).fit(digits.X)
-    expected = TruncatedSVD(10, algorithm="arpack").fit(digits.X).components_
+def test_svd_control_is_the_truncated_svd(small_digits):
+    model = SVDControl(10).fit(small_digits.X)
+    expected = TruncatedSVD(10, algorithm="arpack").fit(small_digits.X).components_
     np.testing.assert_allclose(np.abs(model.components_ @ expected.T), np.eye(10), atol=1e-6)
-    white = SVDControl(10, whiten=True).fit(digits.X, spectrum=digits.spectrum).transform(digits.X)
+    white = (
+        SVDControl(10, whiten=True).fit(small_digits.X, spectrum=small_digits.spectrum).transform(small_digits.X)
+    )
     np.testing.assert_allclose(white.T @ white, np.eye(10), atol=1e-8)
 
 

@@ -76,6 +76,6 @@ def test_a_zero_or_infinite_map_is_no_solution():
         common.require_solution("X", np.array([1, np.nan]))
 
 
-def test_a_centred_spectrum_is_refused(digits):
+def test_a_centred_spectrum_is_refused(small_digits):
     with pytest.raises(ValueError, match="centred=False"):
-        KISSME().fit(digits.X, digits.y, spectrum=digits.centred)
+        KISSME().fit(small_digits.X, small_digits.y, spectrum=small_digits.centred)

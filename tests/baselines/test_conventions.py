@@ -3,8 +3,8 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from flrml.baselines.registry import METHODS, build
 from flrml.estimators import FLRML
+from flrml.methods import METHODS, build
 from flrml.minibatch import MFLRML
 
 SMALL = {"n_components": 2, "max_iter": 3, "n_steps": 3, "random_state": 0}

@@ -41,7 +41,9 @@ def test_rotating_the_subspace_changes_nothing(problem, random):
 
 
 @pytest.mark.parametrize("init", ["svd", "random"])
-def test_the_objective_falls(digits, init):
-    model = DRML(8, init=init, max_iter=8, random_state=0).fit(sp.csr_matrix(digits.X), triplets=digits.triplets)
+def test_the_objective_falls(small_digits, init):
+    model = DRML(8, init=init, max_iter=8, random_state=0).fit(
+        sp.csr_matrix(small_digits.X), triplets=small_digits.triplets
+    )
     assert model.history_[-1] < model.history_[0]
     assert np.all(np.diff(model.history_) <= 1e-12)

@@ -49,8 +49,8 @@ def test_retraction_is_of_second_order(random):
     assert third[0] / third[1] > 500
 
 
-def test_descent_is_monotone_and_keeps_the_rank(digits):
-    model = FRML(8, max_iter=15).fit(digits.X, digits.y)
+def test_descent_is_monotone_and_keeps_the_rank(small_digits):
+    model = FRML(8, max_iter=15).fit(small_digits.X, small_digits.y)
     assert np.all(np.diff(model.history_) <= 0)
     assert model.history_[-1] < 0.9 * model.history_[0]
     assert np.linalg.matrix_rank(model.components_) == 8

@@ -41,7 +41,7 @@ def test_far_apart_blobs_leave_the_pull_term(random):
     assert value == pytest.approx(0.5 * sum(np.sum((Z[i] - Z[j]) ** 2) for i, j in zip(*targets, strict=True)) / 60)
 
 
-def test_the_objective_falls(digits):
-    model = LMNN(20, max_iter=15, refresh=15).fit(digits.X, digits.y)
+def test_the_objective_falls(small_digits):
+    model = LMNN(20, max_iter=15, refresh=15).fit(small_digits.X, small_digits.y)
     assert np.all(np.diff(model.history_) <= 1e-12)
     assert len(model.history_) == model.n_iter_ + 1

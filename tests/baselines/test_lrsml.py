@@ -25,9 +25,9 @@ def test_operator_and_adjoint(triplet_case, random):
     assert pairs.norm() == pytest.approx(np.linalg.norm(rows, 2) ** 2, rel=0.02)
 
 
-def test_admm_converges_to_a_semidefinite_matrix(digits):
-    Z = digits.X[:400] @ np.linalg.svd(digits.X[:400])[2][:10].T
-    T = digits.triplets[np.all(digits.triplets < 400, axis=1)]
+def test_admm_converges_to_a_semidefinite_matrix(small_digits):
+    Z = small_digits.X[:400] @ np.linalg.svd(small_digits.X[:400])[2][:10].T
+    T = small_digits.triplets[np.all(small_digits.triplets < 400, axis=1)]
     traces = {}
     for alpha in (1e-3, 1e-1):
         admm = ADMM(PairSimilarities(Z, *pairs_of(T)), alpha, 1e-2, 1.0)
@@ -48,7 +48,7 @@ def test_projection_on_semidefinite_matrices(random):
     np.testing.assert_allclose(project_psd(P), P, atol=1e-12)
 
 
-def test_similarity_is_the_inner_product_of_embeddings(digits):
-    model = LRSML(8, max_iter=5).fit(digits.X, triplets=digits.triplets)
+def test_similarity_is_the_inner_product_of_embeddings(small_digits):
+    model = LRSML(8, max_iter=5).fit(small_digits.X, triplets=small_digits.triplets)
     np.testing.assert_array_equal(model.similarity_, np.eye(8))
     assert model.history_[-1] < model.history_[0]

@@ -42,11 +42,11 @@ def test_no_update_without_loss_or_contrast():
     np.testing.assert_array_equal(W, np.eye(2))
 
 
-def test_scores_are_the_bilinear_similarity(digits):
-    model = OASIS(random_state=0).fit(digits.X, triplets=digits.triplets)
-    Z = model.transform(digits.X[:4])
+def test_scores_are_the_bilinear_similarity(small_digits):
+    model = OASIS(random_state=0).fit(small_digits.X, triplets=small_digits.triplets)
+    Z = model.transform(small_digits.X[:4])
     S = Z @ model.similarity_ @ Z.T
-    pairs = np.stack((digits.X[[0, 2]], digits.X[[1, 3]]), axis=1)
+    pairs = np.stack((small_digits.X[[0, 2]], small_digits.X[[1, 3]]), axis=1)
     np.testing.assert_allclose(model.pair_score(pairs), [S[0, 1], S[2, 3]])
-    psd = OASIS(psd=True, random_state=0).fit(digits.X, triplets=digits.triplets).similarity_
+    psd = OASIS(psd=True, random_state=0).fit(small_digits.X, triplets=small_digits.triplets).similarity_
     assert np.linalg.eigvalsh(psd)[0] > -1e-10

@@ -33,8 +33,8 @@ def test_a_large_beta_leaves_no_solution(triplet_case, random):
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
-def test_bases_are_unit_directions(digits, form):
-    B = local_bases(form(digits.X), digits.y, 40, 0.1, np.random.RandomState(0))
+def test_bases_are_unit_directions(small_digits, form):
+    B = local_bases(form(small_digits.X), small_digits.y, 40, 0.1, np.random.RandomState(0))
     assert B.shape == (40, 64)
     np.testing.assert_allclose(np.linalg.norm(B, axis=1), 1)
 
@@ -48,6 +48,6 @@ def test_discriminants_separate_two_classes(random):
     assert abs(b[0, 1]) > 0.95
 
 
-def test_labels_are_needed(digits):
+def test_labels_are_needed(small_digits):
     with pytest.raises(ValueError, match="requires y"):
-        SCML().fit(digits.X, None, triplets=digits.triplets)
+        SCML().fit(small_digits.X, None, triplets=small_digits.triplets)

@@ -34,8 +34,8 @@ def test_steps_equal_dense_proximal_steps(form, random):
 
 
 @pytest.mark.parametrize(("dtype", "error"), [(np.float64, 1e-8), (np.float32, 1e-4)])
-def test_factors_stay_orthonormal_under_the_cap(digits, dtype, error):
-    X, T = digits.X.astype(dtype), digits.triplets
+def test_factors_stay_orthonormal_under_the_cap(small_digits, dtype, error):
+    X, T = small_digits.X.astype(dtype), small_digits.triplets
     metric, random = FactoredMetric(64, 12, dtype), np.random.RandomState(0)
     for t in range(1, 101):
         rows, local = np.unique(T[random.choice(len(T), 30)], return_inverse=True)
@@ -44,9 +44,9 @@ def test_factors_stay_orthonormal_under_the_cap(digits, dtype, error):
     assert np.abs(metric.Q.T @ metric.Q - np.eye(metric.rank)).max() < error
 
 
-def test_a_large_lambda_leaves_no_solution(digits):
+def test_a_large_lambda_leaves_no_solution(small_digits):
     with pytest.raises(NoSolutionError, match="zero"):
-        SGDINC(lam=100.0, n_steps=3).fit(digits.X, digits.y)
+        SGDINC(lam=100.0, n_steps=3).fit(small_digits.X, small_digits.y)
 
 
 def test_binary_rows_with_many_features(random):

@@ -12,16 +12,17 @@ from hypothesis.extra import numpy as hnp
 
 from flrml.datasets import load_meta, open_groups, open_split, store
 from flrml.exceptions import DatasetError
+from flrml.files import write_json
 from flrml.rows import BinaryRows
 
 
 def write(out, X, y, layout, groups=None, step=3):
-    with store.folder_in_place(out) as folder:
+    with store.dataset_folder(out) as folder:
         with store.SplitWriter(folder / "train", layout, X.shape[1]) as writer:
             for start in range(0, X.shape[0], step):
                 writer.append(X[start : start + step])
             split = writer.finish(y, groups)
-        store.write_json(folder / "meta.json", {"format_version": 1, "splits": {"train": split}})
+        write_json(folder / "meta.json", {"format_version": 1, "splits": {"train": split}})
     return split
 
 
@@ -81,7 +82,7 @@ def test_more_entries_than_int32_counts_get_wide_indices(tmp_path, monkeypatch):
 
 def test_a_failure_leaves_what_was_there(tmp_path):
     write(tmp_path / "set", np.eye(2, dtype=np.float32), np.arange(2), "dense")
-    with pytest.raises(DatasetError), store.folder_in_place(tmp_path / "set") as folder:
+    with pytest.raises(DatasetError), store.dataset_folder(tmp_path / "set") as folder:
         store.SplitWriter(folder / "train", "dense", 2).finish(np.arange(3))
     assert os.listdir(tmp_path) == ["set"]
     assert open_split(tmp_path / "set/train")[0].shape == (2, 2)
@@ -108,7 +109,7 @@ def test_files_that_do_not_fit_meta_json_are_refused(tmp_path):
         open_split(tmp_path / "set/train")
     with pytest.raises(DatasetError, match="valid"):
         open_split(tmp_path / "set/valid")
-    store.write_json(tmp_path / "set/meta.json", {"format_version": 99})
+    write_json(tmp_path / "set/meta.json", {"format_version": 99})
     with pytest.raises(DatasetError, match="99"):
         load_meta(tmp_path / "set")
     with pytest.raises(DatasetError, match="prepare it first"):

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.server import mlflow_server
+from tests.pipeline.server import mlflow_server
 from tests.slurm.cluster import missing, slurm
 from tests.workflow.conftest import finished, fresh  # noqa: F401 - fixtures
 

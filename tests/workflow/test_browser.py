@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from flrml.lab.tracking import runs_page
-from tests.lab.server import mlflow_server
+from flrml.pipeline.tracking import runs_page
+from tests.pipeline.server import mlflow_server
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 QUIET = [

@@ -40,14 +40,14 @@ def test_a_removed_sweep_point_leaves_figure_and_mlflow(project):
 
 
 def test_an_edit_of_figure_code_only_redraws_with_the_edited_code(project):
-    project.edit("lab/figures.py", '"margin ratio", "mean', '"edited", "mean')
+    project.edit("pipeline/figures.py", '"margin ratio", "mean', '"edited", "mean')
     assert project.planned() == DRAWN
     assert project.executed("figure_margin") == {"figure_margin": 1}
     assert (project.results / "figures/margin.csv").read_text().startswith("dataset,edited,")
 
 
 def test_an_edit_of_table_code_only_rewrites_tables(project):
-    project.edit("lab/tables.py", "NOTE = (", "NOTE = (\n    ")
+    project.edit("pipeline/tables.py", "NOTE = (", "NOTE = (\n    ")
     assert project.planned() == TABULATED | {"table_datasets": 1}
 
 

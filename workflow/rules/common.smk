@@ -7,9 +7,9 @@ from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 import flrml
-from flrml.baselines.registry import METHODS
+from flrml.methods import METHODS
 from flrml.datasets import REGISTRY, raw_files
-from flrml.lab.config import ConfigError, resolve
+from flrml.pipeline.config import ConfigError, resolve
 
 # Snakemake announces every round of its scheduler; the lines of the jobs say more.
 logger.addFilter(lambda record: not str(record.msg).startswith(("Select jobs to execute", "Execute ")))
@@ -95,7 +95,7 @@ def method_source(wildcards):
         if place.startswith("baselines/")
         else ["metric", "loss", "stiefel", "ridge", "search", "supervision"]
     )
-    return source(place, *shared, "rows", "lab/training", "lab/measure") + cluster_source()
+    return source(place, *shared, "rows", "pipeline/training", "pipeline/limits") + cluster_source()
 
 
 def results_of(dataset, file="metrics.json", seed=None):

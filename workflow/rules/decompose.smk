@@ -2,7 +2,7 @@
 rule decompose:
     input:
         meta=data,
-        code=source("spectrum", "rows", "lab/inputs") + cluster_source(),
+        code=source("spectrum", "rows", "pipeline/inputs") + cluster_source(),
     output:
         multiext(f"{RESULTS}/svd/{{dataset}}/{{kind}}", ".npz", ".json"),
     log:

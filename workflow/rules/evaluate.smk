@@ -4,7 +4,7 @@ rule evaluate:
         meta=data,
         models=lambda wildcards: results_of(wildcards.dataset, "model.npz", wildcards.seed),
         records=lambda wildcards: results_of(wildcards.dataset, "history.json", wildcards.seed),
-        code=source("neighbors", "lab/evaluation", "lab/models") + cluster_source(),
+        code=source("neighbors", "pipeline/evaluation", "pipeline/models") + cluster_source(),
     output:
         metrics=[f"{RESULTS}/runs/{{dataset}}/{method}/seed{{seed}}/metrics.json" for method in config["methods"]],
     log:

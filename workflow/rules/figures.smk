@@ -4,7 +4,7 @@ FIGURES = [f"{RESULTS}/figures/{name}.pdf" for name in FIGURE_SETTINGS]
 
 rule figure_smoothing:
     input:
-        code=source("lab/figures", "loss"),
+        code=source("pipeline/figures", "loss"),
     output:
         drawn("smoothing", "The method"),
     log:
@@ -19,7 +19,7 @@ rule figure_smoothing:
 rule figure_convergence:
     input:
         results=converging(),
-        code=source("lab/figures"),
+        code=source("pipeline/figures"),
     output:
         drawn("convergence", "The method"),
     log:
@@ -34,7 +34,7 @@ rule figure_convergence:
 rule figure_margin:
     input:
         results=sweep_points("margin"),
-        code=source("lab/figures"),
+        code=source("pipeline/figures"),
     output:
         drawn("margin", "Sweeps"),
     log:
@@ -49,7 +49,7 @@ rule figure_margin:
 rule figure_batches:
     input:
         results=sweep_points("batches"),
-        code=source("lab/figures"),
+        code=source("pipeline/figures"),
     output:
         drawn("batches", "Sweeps"),
     log:
@@ -64,7 +64,7 @@ rule figure_batches:
 rule figure_front:
     input:
         results=all_results(),
-        code=source("lab/figures"),
+        code=source("pipeline/figures"),
     output:
         drawn("front", "Beyond the paper"),
     log:
@@ -79,7 +79,7 @@ rule figure_front:
 rule figure_growth:
     input:
         results=growth_points(),
-        code=source("lab/figures"),
+        code=source("pipeline/figures"),
     output:
         drawn("growth", "Beyond the paper"),
     log:
@@ -97,7 +97,7 @@ rule figure_ridge:
             f"{RESULTS}/sweeps/ridge/{dataset}.json"
             for dataset in (FIGURE_SETTINGS.get("ridge") or {}).get("datasets", [])
         ],
-        code=source("lab/figures"),
+        code=source("pipeline/figures"),
     output:
         drawn("ridge", "Beyond the paper"),
     log:

@@ -8,8 +8,8 @@ LEARNING = source(
     "triplets",
     "rows",
     "neighbors",
-    "lab/sweeps",
-    "lab/measure",
+    "pipeline/sweeps",
+    "pipeline/limits",
 )
 
 
@@ -97,7 +97,7 @@ rule explain:
         meta=data,
         plain=lambda wildcards: spectrum_of(wildcards.dataset, "flrml"),
         centred=lambda wildcards: spectrum_of(wildcards.dataset, "flrml-reference"),
-        code=[*LEARNING, *source("ridge", "search", "supervision", "lab/explain")],
+        code=[*LEARNING, *source("ridge", "search", "supervision", "pipeline/variants")],
     output:
         f"{RESULTS}/sweeps/ridge/{{dataset}}.json",
     log:
@@ -115,4 +115,4 @@ rule explain:
         minutes=4 * config["minutes"],
         memory_mb=config["memory_mb"],
     script:
-        "../scripts/explain.py"
+        "../scripts/variants.py"

@@ -8,7 +8,7 @@ TABLES = [f"{RESULTS}/tables/{name}.md" for name in TABLE_NAMES]
 rule table_datasets:
     input:
         metas=expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS),
-        code=source("lab/tables"),
+        code=source("pipeline/tables"),
     output:
         written("datasets"),
     log:
@@ -23,7 +23,7 @@ rule table_datasets:
 rule table_complexity:
     input:
         results=all_results(),
-        code=source("lab/tables", "lab/paper"),
+        code=source("pipeline/tables", "pipeline/paper"),
     output:
         written("complexity"),
     log:
@@ -40,7 +40,7 @@ rule table_with_svd:
         results=all_results(),
         metas=expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS),
         svd=[f"{RESULTS}/svd/{name}/plain.json" for name in DATASETS if settings(name)["svd"]],
-        code=source("lab/tables", "lab/paper"),
+        code=source("pipeline/tables", "pipeline/paper"),
     output:
         written("with_svd"),
     log:
@@ -56,7 +56,7 @@ rule table_without_svd:
     input:
         results=all_results(),
         metas=expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS),
-        code=source("lab/tables", "lab/paper"),
+        code=source("pipeline/tables", "pipeline/paper"),
     output:
         written("without_svd"),
     log:
@@ -72,7 +72,7 @@ rule table_reproduction:
     input:
         results=all_results(),
         metas=expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS),
-        code=source("lab/tables", "lab/paper"),
+        code=source("pipeline/tables", "pipeline/paper"),
     output:
         written("reproduction"),
     log:

@@ -9,7 +9,7 @@ rule track:
         margin=lambda wildcards: sweep_points("margin", wildcards.dataset),
         batches=lambda wildcards: sweep_points("batches", wildcards.dataset),
         meta=data,
-        code=source("lab/tracking", "lab/records"),
+        code=source("pipeline/tracking", "pipeline/records"),
     output:
         f"{RESULTS}/mlflow/{{dataset}}.json",
     log:

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from flrml.lab.evaluation import evaluate, summary
-from flrml.lab.logs import logged
+from flrml.pipeline.evaluation import evaluate, summary
+from flrml.pipeline.logs import logged
 
 with logged(snakemake.log[0]) as say:
     evaluated = evaluate(

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from flrml.lab import figures
-from flrml.lab.logs import logged
+from flrml.pipeline import figures
+from flrml.pipeline.logs import logged
 
 with logged(snakemake.log[0]) as say:
     stem = Path(snakemake.output[0]).with_suffix("")

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from flrml.lab.logs import logged
-from flrml.lab.sweeps import measure_growth
+from flrml.pipeline.logs import logged
+from flrml.pipeline.sweeps import measure_growth
 
 with logged(snakemake.log[0]) as say:
     result = measure_growth(

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from flrml.datasets import prepare
-from flrml.lab.logs import logged
+from flrml.pipeline.logs import logged
 
 with logged(snakemake.log[0]) as say:
     meta = prepare(

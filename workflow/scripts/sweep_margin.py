@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from flrml.lab.logs import logged
-from flrml.lab.sweeps import summary, sweep_margin
+from flrml.pipeline.logs import logged
+from flrml.pipeline.sweeps import summary, sweep_margin
 
 with logged(snakemake.log[0]) as say:
     result = sweep_margin(

@@ -1,9 +1,9 @@
 from pathlib import Path
 
 from flrml.datasets import load_meta, paper_table
-from flrml.lab import tables
-from flrml.lab.files import read_json
-from flrml.lab.logs import logged
+from flrml.files import read_json
+from flrml.pipeline import tables
+from flrml.pipeline.logs import logged
 
 with logged(snakemake.log[0]) as say:
     stem = Path(snakemake.output[0]).with_suffix("")

@@ -1,9 +1,9 @@
 from pathlib import Path
 
-from flrml.lab.files import write_json
-from flrml.lab.logs import logged
-from flrml.lab.records import log_model, of_run, of_sweep
-from flrml.lab.tracking import Tracker, tracking_uri
+from flrml.files import write_json
+from flrml.pipeline.logs import logged
+from flrml.pipeline.records import log_model, of_run, of_sweep
+from flrml.pipeline.tracking import Tracker, tracking_uri
 
 with logged(snakemake.log[0]) as say:
     data = Path(snakemake.input.meta).parent

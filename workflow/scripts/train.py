@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from flrml.lab.logs import logged
-from flrml.lab.training import train
+from flrml.pipeline.logs import logged
+from flrml.pipeline.training import train
 
 with logged(snakemake.log[0]) as say:
     result = train(

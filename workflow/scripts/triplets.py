@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from flrml.lab.inputs import draw_for_dataset
-from flrml.lab.logs import logged
+from flrml.pipeline.inputs import draw_for_dataset
+from flrml.pipeline.logs import logged
 
 with logged(snakemake.log[0]):
     draw_for_dataset(

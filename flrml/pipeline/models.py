@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
-from flrml.lab.files import read_arrays, write_arrays
+from flrml.files import read_arrays, write_arrays
 from flrml.neighbors import knn_predict
 from flrml.rows import in_blocks, is_sparse, product
 

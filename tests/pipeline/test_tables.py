@@ -3,8 +3,8 @@ import io
 
 import pytest
 
-from flrml.lab.tables import Cell, Table, comparison_table, complexity_table, dataset_table
-from tests.lab.results import files, run
+from flrml.pipeline.tables import Cell, Table, comparison_table, complexity_table, dataset_table
+from tests.pipeline.results import files, run
 
 
 def column(table, name):

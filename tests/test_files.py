@@ -6,7 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from flrml.lab.files import in_place, provenance, read_arrays, read_json, write_arrays, write_json
+from flrml.files import atomic_write, read_arrays, read_json, write_arrays, write_json
+from flrml.pipeline.provenance import provenance
 
 
 def test_json_comes_back_with_numpy_values_as_plain_ones(tmp_path):
@@ -32,7 +33,7 @@ def test_arrays_come_back_with_their_description(tmp_path):
 
 def test_a_failing_writer_leaves_nothing(tmp_path):
     def write():
-        with in_place(tmp_path / "a.txt") as beside:
+        with atomic_write(tmp_path / "a.txt") as beside:
             beside.write_text("half")
             raise RuntimeError("half")
 
@@ -44,8 +45,8 @@ def test_a_failing_writer_leaves_nothing(tmp_path):
 def test_a_killed_writer_leaves_no_file_in_place_and_the_next_one_cleans_up(tmp_path):
     code = (
         "import sys, time\n"
-        "from flrml.lab.files import in_place\n"
-        "with in_place(sys.argv[1]) as beside:\n"
+        "from flrml.files import atomic_write\n"
+        "with atomic_write(sys.argv[1]) as beside:\n"
         "    beside.write_text('half')\n"
         "    print('written', flush=True)\n"
         "    time.sleep(60)\n"
@@ -55,7 +56,7 @@ def test_a_killed_writer_leaves_no_file_in_place_and_the_next_one_cleans_up(tmp_
         assert process.stdout.readline() == "written\n"
         process.send_signal(signal.SIGKILL)
     assert not path.exists()
-    with in_place(path) as beside:
+    with atomic_write(path) as beside:
         beside.write_text("whole")
     assert os.listdir(tmp_path) == ["a.txt"]
     assert path.read_text() == "whole"

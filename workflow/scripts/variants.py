@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from flrml.lab.explain import explain
-from flrml.lab.logs import logged
+from flrml.pipeline.logs import logged
+from flrml.pipeline.variants import explain
 
 with logged(snakemake.log[0]) as say:
     result = explain(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flrml.lab.config import ConfigError, check_shared_tracking, resolve
+from flrml.pipeline.config import ConfigError, check_shared_tracking, resolve
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from flrml.datasets import load_meta
-from flrml.lab.files import read_json, write_json
-from flrml.lab.inputs import PathLike, connection
-from flrml.lab.models import Metric
+from flrml.files import read_json, write_json
 from flrml.neighbors import nearest, vote
+from flrml.pipeline.inputs import PathLike, connection
+from flrml.pipeline.models import Metric
 
 
 def evaluate(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flrml.datasets import prepare
-from flrml.lab.sweeps import measure_growth
+from flrml.pipeline.sweeps import measure_growth
 
 RUN = {"method": "mflrml", "max_rank": 20, "parameters": {"n_components": 4, "batch_triplets": 10, "n_batches": 2}}
 

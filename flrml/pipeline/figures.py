@@ -16,9 +16,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
-from flrml.baselines.registry import METHODS
-from flrml.lab.files import in_place, read_json
+from flrml.files import atomic_write, read_json
 from flrml.loss import softplus
+from flrml.methods import METHODS
 
 # Okabe and Ito's colours: told apart by the colour-blind, and in grey together with the markers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
@@ -58,7 +58,7 @@ def panels(
         try:
             yield used[:n]
             for suffix, metadata in ((".pdf", {"CreationDate": None}), (".png", {"Software": None})):
-                with in_place(f"{stem}{suffix}") as beside:
+                with atomic_write(f"{stem}{suffix}") as beside:
                     figure.savefig(beside, format=suffix[1:], metadata=metadata)
         finally:
             plt.close(figure)
@@ -66,7 +66,7 @@ def panels(
 
 def write_numbers(stem: str | Path, head: list[str], rows: Iterable[Iterable[Any]]) -> None:
     """Write the numbers behind a figure to ``stem``.csv."""
-    with in_place(f"{stem}.csv") as beside, beside.open("w", newline="") as file:
+    with atomic_write(f"{stem}.csv") as beside, beside.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([head, *rows])
 
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from flrml import BinaryRows, knn_accuracy
-from flrml.baselines.registry import METHODS, build
+from flrml.methods import METHODS, build
 
 SHORT = {
     "lmnn": {"max_iter": 20},
@@ -36,12 +36,12 @@ def fitted(name, data, X=None, **overrides):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_contract(name, digits):
-    model = fitted(name, digits)
-    train, test = model.transform(digits.X), model.transform(digits.X_test)
+def test_contract(name, small_digits):
+    model = fitted(name, small_digits)
+    train, test = model.transform(small_digits.X), model.transform(small_digits.X_test)
     metric = METHODS[name].neighbor_metric
     accuracy = knn_accuracy(
-        train, digits.y, test, digits.y_test, metric=metric, W=getattr(model, "similarity_", None)
+        train, small_digits.y, test, small_digits.y_test, metric=metric, W=getattr(model, "similarity_", None)
     )
     assert accuracy > 0.8
     assert test.shape == (400, train.shape[1])
@@ -51,39 +51,39 @@ def test_contract(name, digits):
     assert np.all(np.isfinite(model.history_))
     if name != "cosine":
         assert model.components_.shape == (train.shape[1], 64)
-        np.testing.assert_allclose(digits.X_test @ model.components_.T, test)
+        np.testing.assert_allclose(small_digits.X_test @ model.components_.T, test)
 
     again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.transform(digits.X_test), test)
+    np.testing.assert_array_equal(again.transform(small_digits.X_test), test)
     copy = clone(model)
     assert copy.get_params() == model.get_params()
     assert not hasattr(copy, "n_iter_")
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_float32_and_sparse_rows(name, digits):
-    X, X_test = (sp.csr_matrix(part, dtype=np.float32) for part in (digits.X, digits.X_test))
+def test_float32_and_sparse_rows(name, small_digits):
+    X, X_test = (sp.csr_matrix(part, dtype=np.float32) for part in (small_digits.X, small_digits.X_test))
     fewer = {"n_steps": 40} if name == "sgdinc" else {}
-    one, other = (fitted(name, digits, X, **fewer).transform(X_test) for _ in range(2))
+    one, other = (fitted(name, small_digits, X, **fewer).transform(X_test) for _ in range(2))
     assert one.dtype == np.float32
     assert abs(one - other).max() == 0, "a seed fixes the outcome"
 
 
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.table == 4])
-def test_binary_rows_on_the_data_itself(name, digits):
-    ones = [np.flatnonzero(row > 0.15) for row in digits.X]
+def test_binary_rows_on_the_data_itself(name, small_digits):
+    ones = [np.flatnonzero(row > 0.15) for row in small_digits.X]
     X = BinaryRows(np.cumsum([0, *map(len, ones)]), np.concatenate(ones), 64)
-    model = fitted(name, digits, X)
+    model = fitted(name, small_digits, X)
     assert model.transform(X).shape[0] == 600
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_supervision_is_asked_for(name, digits):
+def test_supervision_is_asked_for(name, small_digits):
     if METHODS[name].supervision == "none":
-        short(name).fit(digits.X)
+        short(name).fit(small_digits.X)
     else:
         with pytest.raises(ValueError, match="requires y"):
-            short(name).fit(digits.X, None)
+            short(name).fit(small_digits.X, None)
 
 
 def test_unknown_names_are_explained():
@@ -105,5 +105,5 @@ def test_entries_are_consistent():
 
 
 def test_the_registry_imports_no_optional_library():
-    code = "import sys, flrml.baselines.registry; assert not {'pymanopt', 'pyriemann', 'mlflow'} & set(sys.modules)"
+    code = "import sys, flrml.methods; assert not {'pymanopt', 'pyriemann', 'mlflow'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

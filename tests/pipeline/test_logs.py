@@ -4,7 +4,7 @@ import sys
 
 def job(folder, body):
     """Run a job whose words go to job.log; return it when it has ended."""
-    code = f"import os\nfrom flrml.lab.logs import logged\nwith logged('logs/job.log') as say:\n    {body}\n"
+    code = f"import os\nfrom flrml.pipeline.logs import logged\nwith logged('logs/job.log') as say:\n    {body}\n"
     return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
 
 

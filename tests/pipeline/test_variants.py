@@ -1,6 +1,6 @@
 from flrml.datasets import prepare
-from flrml.lab.explain import explain
-from flrml.lab.inputs import decompose_dataset
+from flrml.pipeline.inputs import decompose_dataset
+from flrml.pipeline.variants import explain
 
 
 def test_every_variant_is_followed(tmp_path):

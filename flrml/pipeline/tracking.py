@@ -138,7 +138,7 @@ class Tracker:
         """Log a classifier so that ``mlflow.sklearn.load_model("runs:/<run id>/model")`` gives it back."""
         import mlflow.sklearn
 
-        from flrml.lab.files import provenance
+        from flrml.pipeline.provenance import provenance
 
         needed = [f"{name}=={provenance()[name]}" for name in ("numpy", "scipy", "scikit-learn")]
         with tempfile.TemporaryDirectory() as folder:

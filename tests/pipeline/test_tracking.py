@@ -10,11 +10,11 @@ import pytest
 
 from flrml import FLRML
 from flrml.datasets import open_split, prepare
-from flrml.lab.models import Metric
-from flrml.lab.records import log_model, of_run, of_sweep
-from flrml.lab.tracking import COLUMNS, VIEW_TAG, RunRecord, Tracker, runs_page, tracking_uri
-from tests.lab.results import files, point, run
-from tests.lab.server import mlflow_server
+from flrml.pipeline.models import Metric
+from flrml.pipeline.records import log_model, of_run, of_sweep
+from flrml.pipeline.tracking import COLUMNS, VIEW_TAG, RunRecord, Tracker, runs_page, tracking_uri
+from tests.pipeline.results import files, point, run
+from tests.pipeline.server import mlflow_server
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def test_a_logged_model_transforms_and_predicts(tracker, tmp_path, data):
 
 
 def test_a_model_too_large_is_named_instead(tracker, tmp_path, data, monkeypatch):
-    monkeypatch.setattr("flrml.lab.records.MAX_MODEL_BYTES", 10)
+    monkeypatch.setattr("flrml.pipeline.records.MAX_MODEL_BYTES", 10)
     model, _ = model_in(tmp_path, data)
     run_id = tracker.log(RunRecord("a", "a"))
     log_model(tracker, run_id, data, model, n_neighbors=5)
@@ -174,7 +174,7 @@ def test_the_environment_wins_over_the_configuration(monkeypatch):
 def test_eight_processes_start_at_once_on_a_missing_database(tmp_path):
     code = (
         "import multiprocessing\n"
-        "from flrml.lab.tracking import RunRecord, Tracker\n"
+        "from flrml.pipeline.tracking import RunRecord, Tracker\n"
         "barrier = multiprocessing.get_context('fork').Barrier(8)\n"
         "def work(number):\n"
         "    barrier.wait()\n"

@@ -1,4 +1,4 @@
-"""Open MLflow's UI on the runs of a configuration: ``python -m flrml.lab.ui config.yaml``."""
+"""Open MLflow's UI on the runs of a configuration: ``python -m flrml.pipeline.ui config.yaml``."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from flrml.lab.tracking import Tracker, runs_page, tracking_uri
+from flrml.pipeline.tracking import Tracker, runs_page, tracking_uri
 
 ADDRESS, PORT = "127.0.0.1", "5000"
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from flrml.lab.files import write_json
+from flrml.files import write_json
 
 MADE_BY = {"python": "3.11", "flrml": "0", "numpy": "2", "scipy": "1", "scikit-learn": "1", "git_commit": "abc"}
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from flrml.lab.files import read_json
-from flrml.lab.inputs import load_rows
-from flrml.lab.models import Metric, MetricClassifier
-from flrml.lab.tracking import RunRecord, Tracker
+from flrml.files import read_json
+from flrml.pipeline.inputs import load_rows
+from flrml.pipeline.models import Metric, MetricClassifier
+from flrml.pipeline.tracking import RunRecord, Tracker
 
 MAX_MODEL_BYTES = 100 * 2**20
 

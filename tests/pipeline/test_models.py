@@ -4,8 +4,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from flrml import FLRML, knn_accuracy
-from flrml.baselines.registry import build
-from flrml.lab.models import Metric, MetricClassifier
+from flrml.methods import build
+from flrml.pipeline.models import Metric, MetricClassifier
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flrml.datasets import open_split
-from flrml.lab.files import in_place, provenance, write_json
+from flrml.files import atomic_write, write_json
+from flrml.pipeline.provenance import provenance
 from flrml.rows import BinaryRows, fingerprint, on_disk
 from flrml.spectrum import decompose
 from flrml.triplets import draw_triplets
@@ -75,8 +76,7 @@ def decompose_dataset(
             blocks = open_rows(Path(data) / "train")[0]
             spectrum = decompose_stored(blocks, max_rank, centred=centred, seed=seed, fingerprint=fingerprint(X))
     seconds = time.perf_counter() - start
-    for leftover in Path(out).parent.glob(f".{Path(out).name}.*.part"):
-        leftover.unlink()  # of a killed process
+
     spectrum.save(out)
     record = {"seconds": seconds, "rank": spectrum.rank, **spectrum.settings, "made_by": provenance()}
     write_json(timing, record)
@@ -86,5 +86,5 @@ def decompose_dataset(
 def draw_for_dataset(data: PathLike, out: PathLike, *, n_triplets: int, seed: int) -> None:
     """Draw the triplets of a prepared data set."""
     _, y = open_split(Path(data) / "train")
-    with in_place(out) as beside, beside.open("wb") as file:
+    with atomic_write(out) as beside, beside.open("wb") as file:
         np.save(file, draw_triplets(np.array(y), n_triplets, seed))

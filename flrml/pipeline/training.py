@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from flrml.baselines.registry import METHODS, build
 from flrml.datasets import open_groups
 from flrml.estimators import FLRML
-from flrml.lab.files import provenance, write_json
-from flrml.lab.inputs import PathLike, connection, load_rows
-from flrml.lab.measure import within_limits
-from flrml.lab.models import Metric
+from flrml.files import write_json
+from flrml.methods import METHODS, build
 from flrml.minibatch import MFLRML
+from flrml.pipeline.inputs import PathLike, connection, load_rows
+from flrml.pipeline.limits import within_limits
+from flrml.pipeline.models import Metric
+from flrml.pipeline.provenance import provenance
 from flrml.spectrum import Spectrum
 
 

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from flrml.baselines.registry import build
 from flrml.datasets import open_groups
-from flrml.lab.files import provenance, write_json
-from flrml.lab.inputs import PathLike, load_rows
-from flrml.lab.measure import within_limits
-from flrml.lab.training import accepted
+from flrml.files import write_json
+from flrml.methods import build
 from flrml.neighbors import knn_accuracy
+from flrml.pipeline.inputs import PathLike, load_rows
+from flrml.pipeline.limits import within_limits
+from flrml.pipeline.provenance import provenance
+from flrml.pipeline.training import accepted
 from flrml.search import ROUNDS
 from flrml.spectrum import Spectrum
 

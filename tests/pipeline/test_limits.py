@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from flrml.exceptions import NoSolutionError
-from flrml.lab.measure import within_limits
+from flrml.pipeline.limits import within_limits
 
 
 def measured(work, minutes=1.0, memory_mb=4000):
@@ -101,7 +101,7 @@ def test_a_process_that_dies_says_how(end, outcome, words):
 def test_the_work_ends_with_a_killed_job(tmp_path):
     code = (
         "import os, sys, time\n"
-        "from flrml.lab.measure import within_limits\n"
+        "from flrml.pipeline.limits import within_limits\n"
         "def work():\n"
         "    print(os.getpid(), flush=True)\n"
         "    time.sleep(60)\n"

@@ -4,8 +4,8 @@ import csv
 
 import pytest
 
-from flrml.lab import figures
-from tests.lab.results import files, growth, point, run
+from flrml.pipeline import figures
+from tests.pipeline.results import files, growth, point, run
 
 
 def numbers(stem):

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from flrml.baselines.registry import METHODS
-from flrml.lab import paper
-from flrml.lab.files import in_place, read_json
+from flrml.files import atomic_write, read_json
+from flrml.methods import METHODS
+from flrml.pipeline import paper
 
 NOTE = (
     "Accuracy in per cent, in brackets the paper's figure and the difference to it; training time in seconds, in "
@@ -62,7 +62,7 @@ class Table:
     def write(self, stem: str | Path) -> None:
         """Write ``stem``.csv, .md and .tex."""
         for suffix, content in ((".csv", self.csv()), (".md", self.markdown()), (".tex", self.latex())):
-            with in_place(f"{stem}{suffix}") as beside:
+            with atomic_write(f"{stem}{suffix}") as beside:
                 beside.write_text(content)
 
 

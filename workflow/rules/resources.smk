@@ -1,5 +1,5 @@
 # What a job asks for: threads, memory and run time, from the size of its data set.
-from flrml.lab.config import check_shared_tracking
+from flrml.pipeline.config import check_shared_tracking
 
 MEGABYTES_PER_THREAD = 64
 FEWEST_THREADS = 2

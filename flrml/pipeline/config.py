@@ -9,10 +9,10 @@ import jsonschema
 import yaml
 from sklearn.utils._param_validation import InvalidParameterError
 
-from flrml.baselines.registry import METHODS, build
 from flrml.datasets import REGISTRY
 from flrml.datasets.options import resolve as resolve_options
 from flrml.datasets.registry import find_dataset
+from flrml.methods import METHODS, build
 
 
 class ConfigError(ValueError):

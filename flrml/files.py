@@ -1,0 +1,116 @@
+"""Write files whole or not at all: beside their place first, flushed to disk, then renamed into it."""
+
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flrml.exceptions import DamagedFileError
+
+PathLike = str | os.PathLike
+
+
+@contextmanager
+def atomic_write(path: PathLike) -> Iterator[Path]:
+    """Give a temporary path to write to, which replaces ``path`` when the block succeeds.
+
+    The temporary file of a killed process is overwritten by the next writer.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        yield temporary
+        _sync(temporary)
+        temporary.replace(path)
+        _sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: PathLike, owned: Collection[str]) -> Iterator[Path]:
+    """Give a temporary folder to fill, which replaces the folder ``path`` when the block succeeds.
+
+    Parameters
+    ----------
+    path : path
+        Folder to write.
+    owned : collection of str
+        Names that an existing folder may hold. Any other name raises FileExistsError: the folder is not ours.
+    """
+    path = Path(os.path.abspath(path))
+    temporary, replaced = path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.old")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    foreign = sorted(set(os.listdir(path)) - set(owned)) if path.exists() else []
+    if foreign:
+        raise FileExistsError(f"it holds {foreign[0]}, which this program did not write")
+    for leftover in (temporary, replaced):
+        shutil.rmtree(leftover, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        for part in (*temporary.rglob("*"), temporary):
+            _sync(part)
+        if path.exists():
+            path.rename(replaced)
+        temporary.rename(path)
+        _sync(path.parent)
+        shutil.rmtree(replaced, ignore_errors=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_json(path: PathLike, content: Any) -> None:
+    """Write JSON with sorted keys."""
+    text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, default=_plain)
+    with atomic_write(path) as temporary:
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def read_json(path: PathLike) -> Any:
+    """Read a JSON file; a damaged one raises DamagedFileError."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DamagedFileError(path, error) from error
+
+
+def write_arrays(path: PathLike, meta: dict, **arrays: NDArray) -> None:
+    """Write arrays and a description of them to one .npz file, without pickles."""
+    text = json.dumps(meta, sort_keys=True, default=_plain)
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, meta=np.array(text), **arrays)  # type: ignore[arg-type]
+
+
+def read_arrays(path: PathLike) -> tuple[dict, dict[str, NDArray]]:
+    """Read what :func:`write_arrays` wrote; a damaged file raises DamagedFileError."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return json.loads(str(file["meta"])), {name: file[name] for name in file.files if name != "meta"}
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+        raise DamagedFileError(path, error) from error
+
+
+def _sync(path: Path) -> None:
+    """Flush a file, or the names in a folder, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} does not go into a JSON file")
