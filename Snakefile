@@ -1,5 +1,5 @@
 # Data → SVD → triplets → training → evaluation → figures, tables, MLflow. README.md tells how to use it.
-# The embedded default, unless --configfile names another experiment.
+# The bundled default, unless --configfile names another experiment.
 if "datasets" not in config:
 
     configfile: "config.yaml"

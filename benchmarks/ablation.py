@@ -1,4 +1,4 @@
-"""What each part of the ridge variant is worth: 5-NN accuracy with each of them changed, one at a time.
+"""What each part of RidgeFLRML contributes: 5-NN accuracy with each of them changed, one at a time.
 
     python -m benchmarks.ablation r8 mnist5k shapes10-16 --max-rank 500 --seeds 5
 
@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.validation import Results
-from flrml import FLRML, decompose, draw_triplets, knn_accuracy, ridge
+from flrml import RidgeFLRML, decompose, draw_triplets, knn_accuracy
 from flrml.datasets import open_groups, prepare
 from flrml.exceptions import FlrmlWarning
 from flrml.loss import softplus
 from flrml.pipeline.inputs import load_rows
-from flrml.supervision import Labels, Triplets
+from flrml.ridge import plane as solver
+from flrml.ridge.supervision import Labels, Triplets
 
-Fit = Callable[[Any, np.ndarray, Any, Any, int], FLRML]
+Fit = Callable[[Any, np.ndarray, Any, Any, int], RidgeFLRML]
 
 
 @contextmanager
@@ -41,8 +42,8 @@ def replaced(place: Any, name: str, value: Any) -> Iterator[None]:
 def plain(**parameters: Any) -> Fit:
     """A fit with some parameters given."""
 
-    def fit(X: Any, y: np.ndarray, groups: Any, spectrum: Any, seed: int) -> FLRML:
-        return FLRML(variant="ridge", random_state=seed, **parameters).fit(X, y, spectrum=spectrum, groups=groups)
+    def fit(X: Any, y: np.ndarray, groups: Any, spectrum: Any, seed: int) -> RidgeFLRML:
+        return RidgeFLRML(random_state=seed, **parameters).fit(X, y, spectrum=spectrum, groups=groups)
 
     return fit
 
@@ -50,24 +51,24 @@ def plain(**parameters: Any) -> Fit:
 def with_other(place: Any, name: str, value: Any) -> Fit:
     """A fit with a constant or function of the solver replaced."""
 
-    def fit(*arguments: Any) -> FLRML:
+    def fit(*arguments: Any) -> RidgeFLRML:
         with replaced(place, name, value):
             return plain()(*arguments)
 
     return fit
 
 
-def without_groups(X: Any, y: np.ndarray, groups: Any, spectrum: Any, seed: int) -> FLRML:
+def without_groups(X: Any, y: np.ndarray, groups: Any, spectrum: Any, seed: int) -> RidgeFLRML:
     """A fit that is not told which rows show the same thing."""
     return plain()(X, y, None, spectrum, seed)
 
 
 def sampled(number: int) -> Callable[[Labels, np.ndarray], np.ndarray]:
-    """The contrast of so many random triplets a sample, in place of the expectation."""
+    """The contrast of some random triplets per sample, in place of the expectation."""
 
-    def contrast(known: Labels, Y: np.ndarray) -> np.ndarray:
+    def contrast(labels: Labels, Y: np.ndarray) -> np.ndarray:
         with warnings.catch_warnings(action="ignore", category=FlrmlWarning):  # some are alone in their class
-            drawn = draw_triplets(known.label, number, 0)
+            drawn = draw_triplets(labels.label, number, 0)
         return Triplets(drawn, len(Y)).contrast(Y)
 
     return contrast
@@ -76,18 +77,18 @@ def sampled(number: int) -> Callable[[Labels, np.ndarray], np.ndarray]:
 CHANGES: dict[str, Fit] = {
     "auto": plain(),
     "no ridge (g = 0.001)": plain(ridge=1e-3),
-    "hardly any whitening (g = 1000)": plain(ridge=1e3),
+    "almost no whitening (g = 1000)": plain(ridge=1e3),
     "whitening by the total scatter (ω = 0)": plain(within=0.0),
     "whitening without most of the classes' scatter (ω = 0.9)": plain(within=0.9),
-    "smoothed weights": with_other(ridge, "weights", softplus),
+    "smoothed weights": with_other(solver, "weights", softplus),
     "5 random triplets": with_other(Labels, "contrast", sampled(5)),
     "classes only (β = 0)": plain(local=0.0),
     "mostly classes (β = 0.1)": plain(local=0.1),
     "the data's own geometry, then rounds (β = 1)": plain(local=1.0),
     "no rounds": plain(rounds=0),
-    "rounds without hinge": with_other(ridge, "MARGIN", 10.0),  # every triplet is inside
+    "rounds without hinge": plain(margin=10.0),  # every triplet is inside
     "nothing chosen (g = 1, ω = 0.9, β = 0.1, 10 rounds)": plain(ridge=1.0, within=0.9, local=0.1, rounds=10),
-    "groups not told": without_groups,
+    "without `groups`": without_groups,
 }
 
 
@@ -98,7 +99,7 @@ def measure(folder: Path, results: Results, seeds: int) -> None:
         (change, seed)
         for change in CHANGES
         for seed in range(seeds)
-        if (folder.name, change, seed) not in results.known and (groups is not None or change != "groups not told")
+        if (folder.name, change, seed) not in results.known and (groups is not None or change != "without `groups`")
     ]
     if not missing:
         return

@@ -13,6 +13,7 @@ from sklearn.preprocessing import normalize
 
 from benchmarks.timing import seconds
 from flrml import FLRML, MFLRML, knn_accuracy
+from flrml.reference import ReferenceFLRML
 
 
 def mnist_subset():
@@ -39,7 +40,7 @@ def rows():
         X, X_test, y, y_test = train_test_split(normalize(data[0]), data[1], test_size=0.2, random_state=0)
         methods = {
             "FLRML (paper)": FLRML(d, random_state=0),
-            "FLRML (reference)": FLRML(d, variant="reference", random_state=0),
+            "FLRML (reference)": ReferenceFLRML(d, random_state=0),
             "M-FLRML (paper)": MFLRML(d, random_state=0),
             "NCA": NeighborhoodComponentsAnalysis(d, max_iter=50, random_state=0),
             "LDA": LinearDiscriminantAnalysis(solver="eigen", shrinkage="auto"),

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from flrml import decompose, draw_triplets
 from flrml.pipeline.inputs import load_rows
-from flrml.ridge import explicit
-from flrml.supervision import Labels, Triplets
+from flrml.ridge.plane import explicit
+from flrml.ridge.supervision import Labels, Triplets
 
 D, LIGHT = 100, 0.1  # directions, and the weight of added ones beside the first
 

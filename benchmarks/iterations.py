@@ -4,7 +4,7 @@ import numpy as np
 
 from benchmarks.timing import exponent, seconds, side_by_side
 from flrml import Spectrum, draw_triplets, stiefel
-from flrml.loss import MarginLoss
+from flrml.loss import MarginLoss, SpectrumRows
 from flrml.triplets import contrast_matrix, triplet_counts
 from tests.literal import LiteralLoss
 
@@ -19,8 +19,8 @@ def problem(n, r, d, dtype):
     R = np.linalg.cholesky(V.T @ V)
     V = np.linalg.solve(R, V.T).T.astype(dtype)
     contrasts = contrast_matrix(*triplet_counts(draw_triplets(y, 5, 0), n, dtype))
-    spectrum = Spectrum(np.ones(r, dtype=dtype), np.ascontiguousarray(V), "left", None, None, "", {})
-    loss = MarginLoss(spectrum, contrasts)
+    spectrum = Spectrum(np.ones(r, dtype=dtype), np.ascontiguousarray(V), "left", None, "", {})
+    loss = MarginLoss(SpectrumRows(spectrum, contrasts))
     P = stiefel.random_point(r, d, random)
     E = loss.image(P)
     loss.start(E)
@@ -33,7 +33,7 @@ def descend(loss, P, E=None):
 
 def compare(n, r, d, dtype, repeats):
     loss, P, E = problem(n, r, d, dtype)
-    judge = LiteralLoss(loss.spectrum.basis, loss.contrasts, loss.margin, loss.active.copy())
+    judge = LiteralLoss(loss.rows.spectrum.basis, loss.rows.contrasts, loss.margin, loss.active.copy())
     start = loss.active.copy()
 
     def fast():

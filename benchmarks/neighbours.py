@@ -3,7 +3,7 @@
 import numpy as np
 
 from benchmarks.timing import side_by_side
-from flrml.neighbors import _in_blocks, nearest
+from flrml.neighbors import _search_blocks, nearest
 
 
 def rows():
@@ -12,7 +12,7 @@ def rows():
         train, test = (random.standard_normal((n, 100)).astype(dtype) for n in (60_000, 5_000))
         ours, plain = side_by_side(
             lambda train=train, test=test: nearest(train, test, metric="euclidean"),
-            lambda train=train, test=test: _in_blocks(train, test, 5, "euclidean", None),
+            lambda train=train, test=test: _search_blocks(train, test, 5, "euclidean", None),
             3,
         )
         yield (

@@ -17,7 +17,7 @@ from benchmarks.validation import Results, Validation
 from flrml.datasets import open_groups
 from flrml.methods import METHODS
 from flrml.pipeline.inputs import load_rows
-from flrml.supervision import Labels
+from flrml.ridge.supervision import Labels
 
 
 def title(folder: Path, rows: int | None) -> str:

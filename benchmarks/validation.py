@@ -12,6 +12,7 @@ from flrml import decompose, draw_triplets, knn_accuracy
 from flrml.exceptions import NoSolutionError
 from flrml.methods import METHODS, build
 from flrml.pipeline.training import accepted
+from flrml.reference import decompose_centered
 
 
 class Results:
@@ -64,16 +65,16 @@ class Validation:
         self.X, self.y, self.X_held, self.y_held = X[kept], y[kept], X[held], y[held]
         self.groups, self.seed = None if groups is None else groups[kept], seed
         self.triplets = draw_triplets(self.y, 5, seed)
-        self.spectra = {False: decompose(self.X, rank, random_state=0)}
+        self.spectra = {"plain": decompose(self.X, rank, random_state=0)}
         self.rank = rank
 
     def accuracy(self, name: str, parameters: dict[str, Any]) -> float:
         """5-NN accuracy of the held rows by the method's own neighbour rule; 0 where it finds no solution."""
         method = METHODS[name]
-        if method.centred not in self.spectra:
-            self.spectra[method.centred] = decompose(self.X, self.rank, centred=True, random_state=0)
+        if method.spectrum_kind not in self.spectra:
+            self.spectra[method.spectrum_kind] = decompose_centered(self.X, self.rank, random_state=0)
         model = build(name, **accepted(name, {"random_state": self.seed}), **parameters)
-        given = {"triplets": self.triplets, "spectrum": self.spectra[method.centred], "groups": self.groups}
+        given = {"triplets": self.triplets, "spectrum": self.spectra[method.spectrum_kind], "groups": self.groups}
         try:
             model.fit(self.X, self.y, **method.fit_arguments(**given))
         except NoSolutionError:

@@ -3,9 +3,20 @@
 from flrml.estimators import FLRML
 from flrml.minibatch import MFLRML
 from flrml.neighbors import knn_accuracy
+from flrml.ridge import RidgeFLRML, RidgeMFLRML
 from flrml.rows import BinaryRows
 from flrml.spectrum import Spectrum, decompose
 from flrml.triplets import draw_triplets
 
 __version__ = "0.1.0"
-__all__ = ["FLRML", "MFLRML", "BinaryRows", "Spectrum", "decompose", "draw_triplets", "knn_accuracy"]
+__all__ = [
+    "FLRML",
+    "MFLRML",
+    "BinaryRows",
+    "RidgeFLRML",
+    "RidgeMFLRML",
+    "Spectrum",
+    "decompose",
+    "draw_triplets",
+    "knn_accuracy",
+]

@@ -1,8 +1,9 @@
 """FLRML: low-rank metric learning on the SVD of the data, as a scikit-learn estimator."""
 
+import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,21 +11,22 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from flrml import ridge, search, stiefel
-from flrml.exceptions import SpectrumError
-from flrml.loss import MarginLoss
-from flrml.metric import FLRML_RANGES, LowRankMetric
-from flrml.rows import in_blocks
+from flrml import stiefel
+from flrml.exceptions import OverfittingWarning
+from flrml.loss import LossRows, MarginLoss, SpectrumRows
+from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
+from flrml.rows import RowOperator, is_dask
 from flrml.spectrum import Spectrum, decompose
-from flrml.supervision import Supervision
 from flrml.triplets import contrast_matrix, triplet_counts
+
+CLOSE_RANK = 0.5  # of the number of rows: from here on, whitening all directions overfits
 
 
 class FLRML(LowRankMetric):
-    """Fast low-rank metric learning.
+    """Fast low-rank metric learning (Liu, Han, Liu, Gu, NeurIPS 2019).
 
-    Learns a linear map L (d × D) such that the cosine of L x and L x' tells how alike two samples are, from
-    triplets (i, j, k) that say that i is more like j than like k. L is sought among the maps that whiten the
+    Learns a linear map L (d × D) such that the cosine of L x and L x' tells how similar two samples are, from
+    triplets (i, j, k) that say that i is more similar to j than to k. L is sought among the maps that whiten the
     data and keep d weighted directions of them; the directions are found by a descent over matrices with
     orthonormal columns.
 
@@ -33,31 +35,11 @@ class FLRML(LowRankMetric):
     Parameters
     ----------
     n_components : int, default 100
-        Number of directions d. Where the data have a lower rank, that many are learned, with a warning.
+        Number of directions d; at most the rank of the data.
     margin_ratio : float, default 1.0
-        Margin of the hinge as a multiple of the mean squared length of the embeddings; of the ridge variant, of
-        a cosine of 0.1.
+        Margin of the hinge as a multiple of the mean squared length of the embeddings.
     n_triplets : int, default 5
-        Random triplets per sample, where labels are given. The ridge variant takes them all, in expectation.
-    variant : {"paper", "reference", "ridge"}, default "paper"
-        ``"paper"`` descends on one consistent objective. ``"reference"`` follows the code that the authors of
-        the method published, whose line search stops after a few iterations and which takes each sample's mean
-        off before the SVD; the accuracies in their paper are this variant's. ``"ridge"`` whitens no more than the
-        data bear, takes triplets in expectation, solves in closed form, and refines by rounds; see
-        :mod:`flrml.ridge`.
-    ridge : float or "auto", default "auto"
-        Of the ridge variant: γ = ridge × mean σ² is added to the squared singular values before whitening. Close
-        to 0, the data are whitened; a large one keeps their own geometry.
-    within : float or "auto", default "auto"
-        Of the ridge variant: share ω of the scatter between classes that does not count when the data are whitened.
-        0 whitens by the total scatter, 1 by the scatter within classes.
-    local : float or "auto", default "auto"
-        Of the ridge variant: share β of positives that are the sample itself, the nearest of all. 0 knows only
-        classes and has no more directions than those, 1 knows no labels.
-    rounds : int or "auto", default "auto"
-        Of the ridge variant: how often neighbours are sought in the learned metric, and the map moved along the
-        triplets inside the margin. What is ``"auto"`` is chosen by 5-NN on a fifth of the rows;
-        of fewer than 2,000 rows, on each fifth in turn.
+        Random triplets per sample, if labels are given.
     init : {"top", "random"}, default "top"
         Start in the d leading singular directions, randomly rotated, or in random ones.
     max_rank : int, default 3000
@@ -69,24 +51,18 @@ class FLRML(LowRankMetric):
     random_state : int, RandomState or None
         Seed for triplets and start.
     verbose : int, default 0
-        Print a line per iteration where it is positive.
+        Print a line per iteration if positive.
 
     Attributes
     ----------
     components_ : ndarray of shape (d, D)
         The map L.
     weights_ : ndarray of shape (d,)
-        Weight s of each direction; of the ridge variant 0 where a direction is of no use.
+        Weight s of each direction.
     n_iter_ : int
-        Iterations done; of the ridge variant, 1 for the closed form and 1 for each round.
+        Number of iterations.
     history_ : ndarray of shape (n_iter_ + 1,)
-        Objective at the start and after every iteration. Of the ridge variant, of shape (n_iter_ - 1,): the
-        mean hinge before every round, as a multiple of the margin.
-    choice_ : Choice
-        Of the ridge variant: the ridge, the shares and the number of rounds used, and their score on the rows that
-        were held out.
-    search_ : list of Choice
-        Of the ridge variant: everything that was tried on them, best first.
+        Objective at the start and after every iteration.
     spectrum_ : Spectrum
         The SVD, without reference to X; pass it to another fit on the same data to save time.
     n_features_in_ : int
@@ -94,7 +70,9 @@ class FLRML(LowRankMetric):
 
     See Also
     --------
-    MFLRML : The same model from mini-batches, for data that are too large for an SVD.
+    flrml.RidgeFLRML : A more accurate method with the same model.
+    flrml.MFLRML : The same method from mini-batches, for data that are too large for an SVD.
+    flrml.reference.ReferenceFLRML : The method as its authors' code has it.
 
     Examples
     --------
@@ -109,11 +87,21 @@ class FLRML(LowRankMetric):
     True
     """
 
-    _parameter_constraints = FLRML_RANGES | {
+    loss: ClassVar[type[MarginLoss]] = MarginLoss
+    # Rows of which the SVD is taken: those of X itself, unless a class of operators is named.
+    decomposed_rows: ClassVar[type[RowOperator] | None] = None
+    smallest_singular_value: ClassVar[float] = 0.0
+
+    _parameter_constraints: ClassVar[dict] = {
+        "n_components": [POSITIVE_INTEGER],
+        "margin_ratio": [POSITIVE_REAL],
+        "n_triplets": [POSITIVE_INTEGER],
         "init": [StrOptions({"top", "random"})],
-        "max_rank": [Interval(Integral, 1, None, closed="left")],
+        "max_rank": [POSITIVE_INTEGER],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -122,11 +110,6 @@ class FLRML(LowRankMetric):
         *,
         margin_ratio: float = 1.0,
         n_triplets: int = 5,
-        variant: str = "paper",
-        ridge: float | str = "auto",
-        within: float | str = "auto",
-        local: float | str = "auto",
-        rounds: int | str = "auto",
         init: str = "top",
         max_rank: int = 3000,
         max_iter: int = 20,
@@ -137,11 +120,6 @@ class FLRML(LowRankMetric):
         self.n_components = n_components
         self.margin_ratio = margin_ratio
         self.n_triplets = n_triplets
-        self.variant = variant
-        self.ridge = ridge
-        self.within = within
-        self.local = local
-        self.rounds = rounds
         self.init = init
         self.max_rank = max_rank
         self.max_iter = max_iter
@@ -157,7 +135,6 @@ class FLRML(LowRankMetric):
         *,
         triplets: Any = None,
         spectrum: Spectrum | None = None,
-        groups: Any = None,
         callback: Callable[["FLRML"], None] | None = None,
     ) -> "FLRML":
         """Learn the map.
@@ -172,92 +149,72 @@ class FLRML(LowRankMetric):
             Row numbers (i, j, k).
         spectrum : Spectrum, optional
             The decomposition of X, from :func:`flrml.decompose` or an earlier fit.
-        groups : array-like of shape (n,), optional
-            Rows of one group show the same thing, as the poses of one model do. The ridge variant then takes its
-            positives from other groups and holds out whole groups; the other variants do not use them.
         callback : callable, optional
             Called with this estimator at the start of the descent and after every iteration; ``components_`` and
-            ``transform`` are ready then. The ridge variant does not descend and does not call it.
+            ``transform`` are ready then.
         """
-        if in_blocks(X):
+        if is_dask(X):
             from flrml.distributed import fit_flrml
 
-            self._check_in_blocks()
-            return fit_flrml(self, X, y, triplets, spectrum)
+            return fit_flrml(self, X, y, triplets, spectrum, callback)
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         random = check_random_state(self.random_state)
-        if self.variant == "ridge":
-            return self._fit_ridge(X, self._supervision(X, y, triplets, groups), spectrum, random)
-        T = self._triplets(X, y, triplets, random)
-        spectrum = self._spectrum(X, spectrum, random)
-        d = self._directions(spectrum.rank, f"the rank {spectrum.rank} of the data")
-
+        T = self._check_triplets(X, y, triplets, self.n_triplets, random)
+        spectrum = self._check_spectrum(X, spectrum, random)
         contrasts = contrast_matrix(*triplet_counts(T, X.shape[0], X.dtype))
-        reference = self.variant == "reference"
-        loss = MarginLoss(spectrum, contrasts, self.margin_ratio, reference=reference, random=random)
-        P, E = self._start(spectrum, d, random)
+        self._descend(SpectrumRows(spectrum, contrasts), random, callback)
+        self.spectrum_ = spectrum.unbind()
+        return self
+
+    def _check_spectrum(self, X: Any, spectrum: Spectrum | None, random: np.random.RandomState) -> Spectrum:
+        """Decompose X, or check that the given decomposition is that of X."""
+        rows = X if self.decomposed_rows is None else self.decomposed_rows(X)
+        if spectrum is None:
+            self._log(f"decomposing {X.shape[0]} × {X.shape[1]}")
+            return decompose(rows, self.max_rank, smallest=self.smallest_singular_value, random_state=random)
+        return spectrum if spectrum.is_bound_to(rows) else spectrum.bind(rows)
+
+    def _descend(
+        self, rows: LossRows, random: np.random.RandomState, callback: Callable[["FLRML"], None] | None
+    ) -> None:
+        """Minimise the loss over directions P, from a start in the span that ``init`` names."""
+        warn_if_close(rows.rank, rows.n, type(self).__name__)
+        d = self._check_directions(self.n_components, rows.rank, f"the rank {rows.rank} of the data")
+        loss = self.loss(rows, self.margin_ratio, random)
+        if self.init == "random":
+            P = stiefel.random_point(rows.rank, d, random)
+            E = rows.image(P)
+        else:
+            rotation = stiefel.random_point(d, d, random)
+            P = np.vstack((rotation, np.zeros((rows.rank - d, d))))
+            E = rows.leading_image(rotation)
         loss.start(E)
 
-        def keep(P: NDArray) -> None:
+        def set_map(P: NDArray, values: list[float]) -> None:
             self.weights_ = loss.s
-            self.components_ = spectrum.lift((P * np.sqrt(loss.s)).astype(X.dtype)).T
+            self._set_result(rows.lift(P * np.sqrt(loss.s)).T, values, len(values) - 1)
 
         def after_iteration(iteration: int, state: stiefel.Minimum) -> None:
-            self._report(iteration, state)
+            self._log(
+                f"iteration {iteration}/{self.max_iter}: objective {state.values[-1]:.6g}, "
+                f"step {state.steps[-1]:.2g}"
+            )
             if callback is not None:
-                keep(state.P)
+                set_map(state.P, state.values)
                 callback(self)
 
         if callback is not None:
-            keep(P)
+            set_map(P, [loss.value(E)])
             callback(self)
         found = stiefel.minimize(loss, P, E=E, max_iter=self.max_iter, tol=self.tol, callback=after_iteration)
-        keep(found.P)
-        self.n_iter_ = len(found.steps)
-        self.history_ = np.array(found.values)
-        self.spectrum_ = spectrum.unbind()
-        return self
+        set_map(found.P, found.values)
 
-    def _fit_ridge(
-        self, X: Any, known: Supervision, spectrum: Spectrum | None, random: np.random.RandomState
-    ) -> "FLRML":
-        spectrum = self._spectrum(X, spectrum, random)
-        d = self._directions(spectrum.rank, f"the rank {spectrum.rank} of the data")
-        margin, open_choices = ridge.MARGIN * self.margin_ratio, search.Candidates.of(self)
-        self.search_ = search.choose(
-            spectrum, known, d, margin, random, open_choices, report=lambda choice: self._say(str(choice))
-        )
-        self.choice_ = self.search_[0]
-        learned = ridge.learn(spectrum, known, d, self.choice_, margin, random)
-        self.weights_ = learned.s
-        self.components_ = learned.L_transposed.T
-        self.n_iter_ = 1 + self.choice_.rounds
-        self.history_ = np.array(learned.hinges)
-        self.spectrum_ = spectrum.unbind()
-        return self
 
-    def _spectrum(self, X: Any, spectrum: Spectrum | None, random: np.random.RandomState) -> Spectrum:
-        centred = self.variant == "reference"
-        if spectrum is None:
-            self._say(f"decomposing {X.shape[0]} × {X.shape[1]}")
-            return decompose(X, self.max_rank, centred=centred, random_state=random)
-        if spectrum.settings["centred"] != centred:
-            raise SpectrumError(
-                f"variant={self.variant!r} needs a spectrum made with centred={centred}, "
-                f"got one with centred={spectrum.settings['centred']}"
-            )
-        return spectrum if spectrum.X is X else spectrum.bind(X)
-
-    def _start(self, spectrum: Spectrum, d: int, random: np.random.RandomState) -> tuple[NDArray, NDArray]:
-        dtype = spectrum.basis.dtype
-        if self.init == "random":
-            P = stiefel.random_point(spectrum.rank, d, random)
-            return P, spectrum @ P.astype(dtype)
-        rotation = stiefel.random_point(d, d, random)
-        P = np.vstack((rotation, np.zeros((spectrum.rank - d, d))))
-        return P, spectrum.top(rotation.astype(dtype))
-
-    def _report(self, iteration: int, state: stiefel.Minimum) -> None:
-        self._say(
-            f"iteration {iteration}/{self.max_iter}: objective {state.values[-1]:.6g}, step {state.steps[-1]:.2g}"
+def warn_if_close(rank: int, n: int, name: str) -> None:
+    """Warn if the rank is so close to the number of rows that whitening overfits."""
+    if rank > CLOSE_RANK * n:
+        warnings.warn(
+            f"the rank {rank} of X is close to its {n} rows, so that whitening by {name} overfits; use RidgeFLRML",
+            OverfittingWarning,
+            stacklevel=5,
         )

@@ -7,6 +7,10 @@ class FlrmlWarning(UserWarning):
     """Something in the input is unusual and is handled as the message says."""
 
 
+class OverfittingWarning(FlrmlWarning):
+    """A method is used on data that it is known to overfit."""
+
+
 class SpectrumError(ValueError):
     """A stored decomposition is damaged, or does not belong to the data it is used with."""
 

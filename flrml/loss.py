@@ -1,12 +1,12 @@
 """The margin loss of FLRML on the embedding E = V P, without any r × r matrix.
 
 Symbols: M = Aᵀ E holds each sample's mean positive minus mean negative, Z = E ∘ M, s the weights of the
-directions, z = −Z s, λ_i = 1 where z_i + margin > 0, k = Zᵀ λ.
+directions, z = −Z s, λ_i = 1 if z_i + margin > 0 (``active``), k = Zᵀ λ.
 """
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,28 +16,88 @@ from scipy.special import expit
 from flrml.rows import product
 from flrml.spectrum import Spectrum
 
-MARGIN_SAMPLES = 100  # the "reference" variant takes the margin from so many samples
 INITIAL_ROUNDS = 10
 
 
 def softplus(x: NDArray) -> NDArray:
-    """μ(x) = log(1 + eˣ), the smooth form of max(0, x)."""
+    """Return μ(x) = log(1 + eˣ), the smooth form of max(0, x)."""
     return np.logaddexp(0, x)
 
 
 def objective(k: NDArray, margin: float, n_active: float) -> float:
-    """f = −½ Σ μ(k_a) k_a + margin · (number of active samples)."""
+    """Return f = −½ Σ μ(k_a) k_a + margin · (number of active samples)."""
     k = k.astype(np.float64)
     return float(-0.5 * (softplus(k) @ k) + margin * n_active)
 
 
 def slope(k: NDArray) -> NDArray:
-    """q = ∂f/∂k = −½ (μ(k) + k σ(k))."""
+    """Return q = ∂f/∂k = −½ (μ(k) + k σ(k))."""
     return -0.5 * (softplus(k) + k * expit(k))
 
 
-class MarginLoss:
-    """The loss as a problem that :func:`flrml.stiefel.minimize` solves.
+class Image:
+    """E and M of some rows at one point P.
+
+    Parameters
+    ----------
+    E : ndarray of shape (n, d)
+        V P.
+    contrast : callable
+        Computes M from E, on first use.
+    """
+
+    def __init__(self, E: NDArray, contrast: Callable[[NDArray], NDArray]):
+        self.E, self._contrast = E, contrast
+
+    @cached_property
+    def M(self) -> NDArray:
+        """Aᵀ E."""
+        return self._contrast(self.E)
+
+    @cached_property
+    def Z(self) -> NDArray:
+        """E ∘ M."""
+        return self.E * self.M
+
+
+class LossRows(Protocol):
+    """Rows of V, in memory or in blocks, and the sums over them that the loss consists of.
+
+    An image is opaque to the loss: whatever is computed from one goes through :meth:`map` and :meth:`sum`, as a
+    function of an object with the attributes ``E``, ``M`` and ``Z``.
+    """
+
+    n: int
+    rank: int
+    dtype: Any
+
+    def image(self, P: NDArray) -> Any:
+        """Return the image of P."""
+
+    def leading_image(self, rotation: NDArray) -> Any:
+        """Return the image of the d leading directions, rotated."""
+
+    def combine(self, E: Any, a: NDArray, EQ: Any, b: NDArray) -> Any:
+        """Return the image E a + EQ b."""
+
+    def map(self, function: Callable, *parts: Any) -> Any:
+        """Apply a function to every block of rows."""
+
+    def sum(self, function: Callable, *parts: Any) -> NDArray:
+        """Sum the values of a function over all blocks of rows."""
+
+    def squared_coordinates(self, image: Any, rows: NDArray | None) -> NDArray:
+        """Return an array whose product with s has the mean squared length of the rows (None: of all) as mean."""
+
+    def pull_back(self, image: Any, active: Any, q: NDArray) -> NDArray:
+        """Return G = Vᵀ R diag(q) with R = A (λ ∘ E) + λ ∘ M."""
+
+    def lift(self, B: NDArray) -> NDArray:
+        """Return the map Lᵀ (D × d) whose embedding of the rows is V B."""
+
+
+class SpectrumRows:
+    """All rows of V in memory.
 
     Parameters
     ----------
@@ -45,13 +105,62 @@ class MarginLoss:
         V, bound to its data.
     contrasts : csr_matrix of shape (n, n)
         Aᵀ, from :func:`flrml.triplets.contrast_matrix`.
+    """
+
+    def __init__(self, spectrum: Spectrum, contrasts: sp.csr_matrix):
+        self.spectrum, self.contrasts, self.contrasts_transposed = spectrum, contrasts, contrasts.T.tocsr()
+        self.n, self.rank, self.dtype = contrasts.shape[0], spectrum.rank, spectrum.basis.dtype
+
+    def image(self, P: NDArray) -> Image:
+        """Return the image of P."""
+        return Image(self.spectrum @ P.astype(self.dtype, copy=False), self._contrast)
+
+    def leading_image(self, rotation: NDArray) -> Image:
+        """Return the image of the d leading directions, rotated."""
+        return Image(self.spectrum.top(rotation.astype(self.dtype)), self._contrast)
+
+    def combine(self, E: Image, a: NDArray, EQ: Image, b: NDArray) -> Image:
+        """Return the image E a + EQ b."""
+        combined = E.E @ a.astype(self.dtype)
+        combined += EQ.E @ b.astype(self.dtype)
+        return Image(combined, self._contrast)
+
+    def map(self, function: Callable, *parts: Any) -> Any:
+        """Apply a function to the rows."""
+        return function(*parts)
+
+    sum = map
+
+    def squared_coordinates(self, image: Image, rows: NDArray | None) -> NDArray:
+        """Return E ∘ E of the given rows."""
+        return (image.E if rows is None else image.E[rows]) ** 2
+
+    def pull_back(self, image: Image, active: NDArray, q: NDArray) -> NDArray:
+        """Return G = Vᵀ R diag(q) with R = A (λ ∘ E) + λ ∘ M."""
+        R = product(self.contrasts_transposed, active[:, None] * image.E)
+        R += active[:, None] * image.M
+        R *= q
+        return self.spectrum.transposed_matmul(R).astype(np.float64)
+
+    def lift(self, B: NDArray) -> NDArray:
+        """Return the map Lᵀ (D × d) whose embedding of the rows is V B."""
+        return self.spectrum.lift(B.astype(self.dtype))
+
+    def _contrast(self, E: NDArray) -> NDArray:
+        return product(self.contrasts, E)
+
+
+class MarginLoss:
+    """The loss as a problem that :func:`flrml.stiefel.minimize` solves.
+
+    Parameters
+    ----------
+    rows : LossRows
+        Rows of V and their contrasts.
     margin_ratio : float
         Margin as a multiple of the mean squared length of the embeddings.
-    reference : bool
-        Follow the authors' code: the gradient belongs to the active set before the step; the value that trials
-        are compared with is the hinge sum, from the first step on; and the margin comes from a few samples.
-    random : RandomState
-        Chooses those samples.
+    random : RandomState, optional
+        Source of randomness for losses that draw samples; this one draws none.
 
     Attributes
     ----------
@@ -59,99 +168,82 @@ class MarginLoss:
         Weights of the directions.
     margin : float
         Set by :meth:`start`, constant from then on.
-    active : ndarray of shape (n,)
-        λ: 1 where a sample is inside the margin, else 0.
+    active : ndarray of shape (n,), or its blocks
+        λ: 1 if a sample is inside the margin, else 0.
     """
 
-    def __init__(
-        self,
-        spectrum: Spectrum,
-        contrasts: sp.csr_matrix,
-        margin_ratio: float = 1.0,
-        *,
-        reference: bool = False,
-        random: np.random.RandomState | None = None,
-    ):
-        self.spectrum, self.contrasts, self.contrasts_transposed = spectrum, contrasts, contrasts.T.tocsr()
-        self.margin_ratio, self.reference = margin_ratio, reference
-        n = contrasts.shape[0]
-        self._margin_rows: Any = slice(None)
-        if reference and n > MARGIN_SAMPLES:
-            self._margin_rows = (random or np.random.RandomState()).choice(n, MARGIN_SAMPLES, replace=False)
-        self._trial: tuple[NDArray, NDArray] | None = None
+    def __init__(self, rows: LossRows, margin_ratio: float = 1.0, random: np.random.RandomState | None = None):
+        self.rows, self.margin_ratio = rows, margin_ratio
+        self.margin_rows: NDArray | None = None  # all of them
 
-    def start(self, E: NDArray) -> None:
+    def start(self, E: Any) -> None:
         """Find the first weights: s ← μ(k) with the margin following s, until the hinge sum settles within 1 %."""
-        Z = E * self._differences(E)
-        lengths = E[self._margin_rows] ** 2
-        self.s, self._at_start = np.ones(E.shape[1], dtype=E.dtype), True
+        squares = self.rows.squared_coordinates(E, self.margin_rows)
+        self.s = np.ones(squares.shape[1], dtype=self.rows.dtype)
         for _ in range(INITIAL_ROUNDS):
-            self.margin = self.margin_ratio * float(np.mean(lengths @ self.s))
-            self._activate(Z)
-            before = self._hinge()
-            self.s = softplus(self.active @ Z)
-            self._activate(Z)
-            if abs(self._hinge() - before) <= 0.01 * abs(before):
+            self.margin = self.margin_ratio * float(np.mean(squares @ self.s))
+            self._activate(E)
+            before = self.hinge
+            self.s = softplus(self.k)
+            self._activate(E)
+            if abs(self.hinge - before) <= 0.01 * abs(before):
                 break
 
-    def image(self, P: NDArray) -> NDArray:
-        """E = V P."""
-        return self.spectrum @ P.astype(self.contrasts.dtype, copy=False)
+    def image(self, P: NDArray) -> Any:
+        """Return E = V P."""
+        return self.rows.image(P)
 
-    def value(self, E: NDArray) -> float:
-        """f at a trial point, for the active set of the last accepted one."""
-        M = self._differences(E)
-        self._trial = (E, M)
-        return objective(self._k(E, M), self.margin, self.active.sum())
+    def combine(self, E: Any, a: NDArray, EQ: Any, b: NDArray) -> Any:
+        """Return the image E a + EQ b."""
+        return self.rows.combine(E, a, EQ, b)
 
-    def along(self, E: NDArray, EQ: NDArray) -> Callable[[NDArray, NDArray], float]:
-        """f at E a + EQ b: k is a quadratic form in (a, b), so that no further trial touches the n samples."""
-        M, MQ = self._differences(E), self._differences(EQ)
-        active = self.active[:, None]
-        E, EQ, n_active = active * E, active * EQ, self.active.sum()
-        H = np.block([[E.T @ M, E.T @ MQ], [EQ.T @ M, EQ.T @ MQ]])
+    def value(self, E: Any) -> float:
+        """Return f at a trial point, for the active set of the last accepted one."""
+        return objective(self._contrast_sums(E), self.margin, self.n_active)
+
+    def along(self, E: Any, EQ: Any) -> Callable[[NDArray, NDArray], float]:
+        """Return f of E a + EQ b, whose k is a quadratic form in (a, b): further trials touch no sample."""
+        H = self.rows.sum(_quadratic_form, E, EQ, self.active)
+        margin, n_active = self.margin, self.n_active
 
         def value(a: NDArray, b: NDArray) -> float:
             C = np.vstack((a, b))
-            return objective(np.einsum("ij,ij->j", C, H @ C), self.margin, n_active)
+            return objective(np.einsum("ij,ij->j", C, H @ C), margin, n_active)
 
         return value
 
-    def accept(self, E: NDArray) -> tuple[float, Callable[[], NDArray]]:
-        """Refresh weights and active set at E; return the value that trials meet, and the gradient on demand."""
-        M = self._trial[1] if self._trial is not None and self._trial[0] is E else self._differences(E)
-        self._trial = None
-        Z, before = E * M, self.active
-        k = before @ Z
-        self.s = softplus(k)
-        if self.reference:
-            gradient = partial(self._gradient, E, M, k, before)
-            if self._at_start:
-                self._at_start = False
-                return objective(k, self.margin, before.sum()), gradient
-            self._activate(Z)
-            return self._hinge(), gradient
-        self._activate(Z)
-        k = self.active @ Z
-        self.s = softplus(k)
-        return objective(k, self.margin, self.active.sum()), partial(self._gradient, E, M, k, self.active)
+    def accept(self, E: Any) -> tuple[float, Callable[[], NDArray]]:
+        """Refresh weights and active set at E; return f and its gradient, on demand."""
+        self.s = softplus(self._contrast_sums(E))
+        self._activate(E)
+        self.s = softplus(self.k)
+        f = objective(self.k, self.margin, self.n_active)
+        return f, partial(self.rows.pull_back, E, self.active, slope(self.k))
 
-    def _differences(self, E: NDArray) -> NDArray:
-        return product(self.contrasts, E)
+    def _contrast_sums(self, E: Any) -> NDArray:
+        """Return k = Zᵀ λ for the current λ."""
+        return self.rows.sum(_k, E, self.active)
 
-    def _k(self, E: NDArray, M: NDArray) -> NDArray:
-        return np.einsum("ij,ij,i->j", E, M, self.active)
+    def _activate(self, E: Any) -> None:
+        """Set λ for the weights s, with the hinge sum, the number of active samples, and k = Zᵀ λ."""
+        self.active = self.rows.map(_active, E, self.s, self.margin)
+        sums = self.rows.sum(_active_sums, E, self.active, self.s, self.margin)
+        self.hinge, self.n_active, self.k = float(sums[0]), float(sums[1]), sums[2:].astype(self.s.dtype)
 
-    def _activate(self, Z: NDArray) -> None:
-        self._z = -(Z @ self.s)
-        self.active = (self._z + self.margin > 0).astype(Z.dtype)
 
-    def _hinge(self) -> float:
-        return float(np.sum(np.maximum(self._z + self.margin, 0), dtype=np.float64))
+def _active(image: Any, s: NDArray, margin: float) -> NDArray:
+    return (margin - image.Z @ s > 0).astype(image.Z.dtype)
 
-    def _gradient(self, E: NDArray, M: NDArray, k: NDArray, active: NDArray) -> NDArray:
-        """G = Vᵀ R diag(q) with R = A (λ ∘ E) + λ ∘ M."""
-        R = product(self.contrasts_transposed, active[:, None] * E)
-        R += active[:, None] * M
-        R *= slope(k)
-        return self.spectrum.transposed_matmul(R).astype(np.float64)
+
+def _active_sums(image: Any, active: NDArray, s: NDArray, margin: float) -> NDArray:
+    hinge = np.sum(np.maximum(margin - image.Z @ s, 0), dtype=np.float64)
+    return np.concatenate(([hinge, active.sum(dtype=np.float64)], active @ image.Z))
+
+
+def _k(image: Any, active: NDArray) -> NDArray:
+    return active @ image.Z
+
+
+def _quadratic_form(image: Any, other: Any, active: NDArray) -> NDArray:
+    left = np.hstack((image.E, other.E)) * active[:, None]
+    return left.T @ np.hstack((image.M, other.M))

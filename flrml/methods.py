@@ -1,9 +1,8 @@
-"""The one list of methods: what each is called, what it takes and with which parameters it is compared.
+"""The registry of methods: one line each.
 
-A new method is one file and one line here. ``parameters`` holds what the comparison sets: the variant, and every
-hyper-parameter that a method's publication leaves open. Those are chosen once, from coarse grids, by the mean 5-NN
-accuracy on validation splits (a fifth of the training part) of r8 and mnist5k at SVD rank 500 and 100 directions;
-numbers of iterations are round ones and not searched. The classes' defaults are the same.
+A new method is one file and one line here. Hyper-parameters that a method's publication leaves open are defaults of
+its class, chosen once from coarse grids by the mean 5-NN accuracy on validation splits (a fifth of the training
+part) of r8 and mnist5k at SVD rank 500 and 100 directions; numbers of iterations are round ones and not searched.
 """
 
 import difflib
@@ -11,8 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, Literal
-
-from sklearn.base import BaseEstimator
 
 from flrml.baselines.controls import CosineControl, SVDControl
 from flrml.baselines.drml import DRML
@@ -27,12 +24,15 @@ from flrml.baselines.rmml import RMML
 from flrml.baselines.scml import SCML
 from flrml.baselines.sgdinc import SGDINC
 from flrml.estimators import FLRML
+from flrml.metric import LowRankMetric
 from flrml.minibatch import MFLRML
+from flrml.reference import ReferenceFLRML, ReferenceMFLRML
+from flrml.ridge import RidgeFLRML, RidgeMFLRML
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method as the pipeline knows it.
+    """A method as the pipeline knows it; the signature of ``fit`` says what it takes.
 
     Attributes
     ----------
@@ -44,202 +44,90 @@ class Method:
         Its class.
     table : {3, 4}
         Table of the paper it belongs to: 3 for methods that start from an SVD, 4 for those on the data itself.
-    supervision : {"labels", "triplets", "none"}
-        What it learns from. Methods that take triplets are given labels too; SCML needs both.
-    uses_spectrum : bool
-        Whether ``fit`` takes a ``spectrum``.
-    centred : bool
-        Whether that spectrum must be the one of data with each sample's mean taken off.
-    uses_groups : bool
-        Whether ``fit`` takes ``groups``, the rows that show the same object.
-    control : bool
-        Whether it stands beside the comparison instead of in it: controls and extras.
-    quick : bool
-        Whether it ends within seconds on some thousand samples of rank 500.
     paper : str or None
         Its name in the paper's tables.
+    control : bool
+        Whether it stands beside the comparison instead of in it: controls and extras.
+    labels : bool
+        Whether it learns from labels although it could take triplets.
     parameters : dict
-        Parameters that the comparison sets.
+        Parameters that differ from the defaults of its class.
     """
 
     name: str
     label: str
-    estimator: type[BaseEstimator]
+    estimator: type[LowRankMetric]
     table: Literal[3, 4]
-    supervision: Literal["labels", "triplets", "none"]
-    uses_spectrum: bool = False
-    centred: bool = False
-    uses_groups: bool = False
-    control: bool = False
-    quick: bool = True
     paper: str | None = None
+    control: bool = False
+    labels: bool = False
     parameters: dict[str, Any] = field(default_factory=dict)
 
     @property
     def neighbor_metric(self) -> str:
-        """The method's own neighbour rule: "cosine", "euclidean" or "bilinear"."""
-        return getattr(self.estimator, "neighbor_metric", "cosine")
+        """How its embedded rows are compared: "cosine", "euclidean" or "bilinear"."""
+        return self.estimator.neighbor_metric
 
     @property
     def accepts(self) -> tuple[str, ...]:
         """Names of the estimator's parameters."""
         return tuple(signature(self.estimator).parameters)
 
+    @property
+    def uses_spectrum(self) -> bool:
+        """Whether ``fit`` takes a ``spectrum``."""
+        return "spectrum" in signature(self.estimator.fit).parameters
+
+    @property
+    def spectrum_kind(self) -> Literal["plain", "centered"]:
+        """The spectrum that it takes: of the rows as they are, or with the mean of each subtracted."""
+        return "plain" if getattr(self.estimator, "decomposed_rows", None) is None else "centered"
+
+    @property
+    def takes_dask(self) -> bool:
+        """Whether ``fit`` takes dask arrays."""
+        return issubclass(self.estimator, FLRML | MFLRML) and not issubclass(self.estimator, RidgeMFLRML)
+
     def fit_arguments(self, *, triplets: Any = None, spectrum: Any = None, groups: Any = None) -> dict[str, Any]:
-        """Of what is at hand, the keyword arguments that ``fit(X, y, …)`` of this method takes."""
-        arguments = {}
-        if self.supervision == "triplets":
-            arguments["triplets"] = triplets
-        if self.uses_spectrum:
-            arguments["spectrum"] = spectrum
-        if self.uses_groups:
-            arguments["groups"] = groups
-        return arguments
+        """Return those of the given keyword arguments that ``fit(X, y, …)`` of this method takes."""
+        given = {"triplets": triplets, "spectrum": spectrum, "groups": groups}
+        if self.labels:
+            del given["triplets"]
+        taken = signature(self.estimator.fit).parameters
+        return {name: value for name, value in given.items() if name in taken}
 
 
-def _methods() -> Iterable[Method]:
-    svd: dict[str, Any] = {"table": 3, "uses_spectrum": True}
-    raw: dict[str, Any] = {"table": 4}
-    paper, reference, ridge = ({"variant": name} for name in ("paper", "reference", "ridge"))
-    yield Method("flrml", "FLRML", FLRML, supervision="triplets", paper="FLRML", parameters=paper, **svd)
-    yield Method(
-        "flrml-reference",
-        "FLRML (reference)",
-        FLRML,
-        supervision="triplets",
-        centred=True,
-        paper="FLRML",
-        parameters=reference,
-        **svd,
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method("flrml", "FLRML", FLRML, 3, paper="FLRML"),
+        Method("flrml-reference", "FLRML (reference)", ReferenceFLRML, 3, paper="FLRML"),
+        Method("flrml-ridge", "RidgeFLRML", RidgeFLRML, 3, labels=True),
+        Method("mflrml", "M-FLRML", MFLRML, 4, paper="M-FLRML"),
+        Method("mflrml-reference", "M-FLRML (reference)", ReferenceMFLRML, 4, paper="M-FLRML"),
+        Method("mflrml-ridge", "RidgeMFLRML", RidgeMFLRML, 4, labels=True),
+        Method("oasis", "OASIS", OASIS, 3, paper="OASIS"),
+        Method("kissme", "KISSME", KISSME, 3, paper="KISSME"),
+        Method("rmml", "RMML", RMML, 3, paper="RMML"),
+        Method("lmnn", "LMNN", LMNN, 3, paper="LMNN"),
+        Method("lrsml", "LRSML", LRSML, 3, paper="LRSML"),
+        Method("frml", "FRML", FRML, 3, paper="FRML"),
+        Method("scml", "SCML", SCML, 4, paper="SCML"),
+        Method("drml", "DRML", DRML, 4, paper="DRML"),
+        Method("sgdinc", "SGDINC", SGDINC, 4, paper="SGDINC"),
+        Method("cosine", "cosine on X", CosineControl, 4, control=True),
+        Method("svd", "top SVD", SVDControl, 3, control=True),
+        Method("whitened-svd", "top SVD, whitened", SVDControl, 3, control=True, parameters={"whiten": True}),
+        Method("lda", "LDA", LDA, 3, control=True),
+        Method("lda-tuned", "LDA, tuned", TunedLDA, 3, control=True),
+        Method("nca", "NCA", NCA, 3, control=True),
     )
-    yield Method(
-        "flrml-ridge",
-        "FLRML (ridge)",
-        FLRML,
-        supervision="labels",
-        uses_groups=True,
-        parameters=ridge,
-        **svd,
-    )
-    yield Method("mflrml", "M-FLRML", MFLRML, supervision="triplets", paper="M-FLRML", parameters=paper, **raw)
-    yield Method(
-        "mflrml-reference",
-        "M-FLRML (reference)",
-        MFLRML,
-        supervision="triplets",
-        paper="M-FLRML",
-        parameters=reference,
-        **raw,
-    )
-    yield Method(
-        "mflrml-ridge",
-        "M-FLRML (ridge)",
-        MFLRML,
-        supervision="labels",
-        uses_groups=True,
-        parameters=ridge,
-        **raw,
-    )
-    yield Method(
-        "oasis", "OASIS", OASIS, supervision="triplets", paper="OASIS", parameters={"C": 1e-4, "n_passes": 1}, **svd
-    )
-    yield Method(
-        "kissme",
-        "KISSME",
-        KISSME,
-        supervision="triplets",
-        paper="KISSME",
-        parameters={"ridge": 1e-2, "max_rank": 100},
-        **svd,
-    )
-    yield Method("rmml", "RMML", RMML, supervision="triplets", paper="RMML", parameters={"lam": 1e-2}, **svd)
-    yield Method(
-        "lmnn",
-        "LMNN",
-        LMNN,
-        supervision="labels",
-        quick=False,
-        paper="LMNN",
-        parameters={"n_targets": 3, "n_impostors": 50, "max_iter": 50},
-        **svd,
-    )
-    yield Method(
-        "lrsml",
-        "LRSML",
-        LRSML,
-        supervision="triplets",
-        quick=False,
-        paper="LRSML",
-        parameters={"alpha": 1e-4, "rho": 1.0, "max_iter": 60, "max_rank": 500},
-        **svd,
-    )
-    yield Method(
-        "frml",
-        "FRML",
-        FRML,
-        supervision="labels",
-        quick=False,
-        paper="FRML",
-        parameters={"lam": 1e-6, "n_neighbors": 5},
-        **svd,
-    )
-    yield Method(
-        "scml",
-        "SCML",
-        SCML,
-        supervision="triplets",
-        quick=False,
-        paper="SCML",
-        parameters={"shrinkage": 0.1},
-        **raw,
-    )
-    yield Method(
-        "drml",
-        "DRML",
-        DRML,
-        supervision="triplets",
-        quick=False,
-        paper="DRML",
-        parameters={"lam": 1e-3, "max_iter": 30},
-        **raw,
-    )
-    yield Method(
-        "sgdinc",
-        "SGDINC",
-        SGDINC,
-        supervision="triplets",
-        quick=False,
-        paper="SGDINC",
-        parameters={"eta": 100.0, "lam": 1e-4, "n_steps": 300},
-        **raw,
-    )
-    yield Method("cosine", "cosine on X", CosineControl, supervision="none", control=True, **raw)
-    yield Method("svd", "top SVD", SVDControl, supervision="none", control=True, **svd)
-    whiten = {"whiten": True}
-    yield Method(
-        "whitened-svd",
-        "top SVD, whitened",
-        SVDControl,
-        supervision="none",
-        control=True,
-        parameters=whiten,
-        **svd,
-    )
-    yield Method("lda", "LDA", LDA, supervision="labels", control=True, parameters={"shrinkage": 0.3}, **svd)
-    yield Method("lda-tuned", "LDA, tuned", TunedLDA, supervision="labels", control=True, uses_groups=True, **svd)
-    yield Method(
-        "nca",
-        "NCA",
-        NCA,
-        supervision="labels",
-        control=True,
-        quick=False,
-        parameters={"scale": 3.0, "max_iter": 15, "max_rank": 200},
-        **svd,
-    )
-
-
-METHODS: dict[str, Method] = {method.name: method for method in _methods()}
+}
+# Parameters that are methods of their own, or have another name.
+RENAMED = {
+    "variant": "choose the method flrml, flrml-reference, flrml-ridge, or one of the mflrml methods instead",
+    "margin_ratio": "this method has `margin`, the margin of the cosine",
+}
 
 
 def build(name: str, **overrides: Any) -> Any:
@@ -250,25 +138,26 @@ def build(name: str, **overrides: Any) -> Any:
     name : str
         Key in METHODS.
     **overrides
-        Parameters of the estimator that differ from those of the comparison.
+        Parameters of the estimator that differ from its defaults.
 
     Examples
     --------
     >>> build("flrml-reference", n_components=20)
-    FLRML(n_components=20, variant='reference')
+    ReferenceFLRML(n_components=20)
     """
     if name not in METHODS:
-        raise ValueError(f"unknown method {name!r}{_hint(name, METHODS)}; there are: {', '.join(METHODS)}")
+        raise ValueError(f"unknown method {name!r}{suggest(name, METHODS)}; choose from {', '.join(METHODS)}")
     method = METHODS[name]
     for parameter in overrides:
         if parameter not in method.accepts:
+            remedy = RENAMED.get(parameter, f"choose from {', '.join(method.accepts)}")
             raise ValueError(
-                f"method {name!r} has no parameter {parameter!r}{_hint(parameter, method.accepts)}; "
-                f"it has: {', '.join(method.accepts)}"
+                f"method {name!r} has no parameter {parameter!r}{suggest(parameter, method.accepts)}; {remedy}"
             )
     return method.estimator(**(method.parameters | overrides))
 
 
-def _hint(word: str, choices: Iterable[str]) -> str:
+def suggest(word: str, choices: Iterable[str]) -> str:
+    """Return a hint at the choice that is closest to a misspelt word, or nothing."""
     close = difflib.get_close_matches(str(word), list(choices), 1)
     return f" (did you mean {close[0]!r}?)" if close else ""

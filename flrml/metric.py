@@ -1,49 +1,52 @@
-"""What every learned linear map offers, and how its input is checked."""
+"""The base class of every learned linear map: embedding, scores of pairs, and checks of the input."""
 
 import warnings
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from flrml.exceptions import FlrmlWarning
-from flrml.rows import BinaryRows, in_blocks, on_disk, product
-from flrml.supervision import Labels, Supervision, Triplets
+from flrml.exceptions import FlrmlWarning, NoSolutionError
+from flrml.rows import BinaryRows, is_dask, on_disk, product
 from flrml.triplets import check_triplets, draw_triplets
 
-# Parameters of FLRML and M-FLRML alike
-FLRML_RANGES: dict[str, list] = {
-    "n_components": [Interval(Integral, 1, None, closed="left")],
-    "margin_ratio": [Interval(Real, 0, None, closed="neither")],
-    "n_triplets": [Interval(Integral, 1, None, closed="left")],
-    "variant": [StrOptions({"paper", "reference", "ridge"})],
-    "ridge": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
-    "within": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
-    "local": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"})],
-    "rounds": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
-    "random_state": ["random_state"],
-    "verbose": ["verbose"],
-}
+POSITIVE_INTEGER = Interval(Integral, 1, None, closed="left")
+POSITIVE_REAL = Interval(Real, 0, None, closed="neither")
+
+
+def embed(X: Any, L: NDArray) -> Any:
+    """Embed rows: X Lᵀ, in the type of X or in float32, whichever is wider; lazily for a dask array."""
+    if is_dask(X):
+        from flrml.distributed import embed as embed_blocks
+
+        return embed_blocks(X, L)
+    return product(X, L.T).astype(np.result_type(X.dtype, np.float32), copy=False)
 
 
 class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What every learned map x ↦ L x offers: embedding, scores of pairs, and checks of its input."""
+    """A learned map x ↦ L x.
 
-    n_components: int
-    n_triplets: int
-    verbose: int
+    A subclass learns L in ``fit`` and hands it to :meth:`_set_result`. ``neighbor_metric`` names how its embedded
+    rows are compared: by ``"cosine"``, by ``"euclidean"`` distance, or by the ``"bilinear"`` similarity xᵀ W x'
+    with the matrix ``similarity_``.
+    """
+
+    neighbor_metric: ClassVar[str] = "cosine"
+
     n_features_in_: int
     components_: NDArray
+    n_iter_: int
+    history_: NDArray
 
     def transform(self, X: Any) -> Any:
-        """Embed rows: X Lᵀ. Compare the result by cosine.
+        """Embed rows: X Lᵀ.
 
         Parameters
         ----------
@@ -52,20 +55,14 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
         Returns
         -------
-        ndarray of shape (n, d), or dask array where X is one
+        ndarray of shape (n, d), or dask array if X is one
             In the type of the map, float32 or float64.
         """
         check_is_fitted(self)
-        if in_blocks(X):
-            from flrml.distributed import embed
-
-            return embed(X, self.components_)
-        X = self._check_rows(X, reset=False)
-        L = self.components_
-        return product(X, L.T).astype(np.result_type(X.dtype, np.float32), copy=False)
+        return embed(X if is_dask(X) else self._check_rows(X, reset=False), self.components_)
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray:
-        """Distance ‖L x − L x'‖ of each pair.
+        """Return the distance ‖L x − L x'‖ of each pair.
 
         Parameters
         ----------
@@ -79,7 +76,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return np.linalg.norm((P[:, 0] - P[:, 1]) @ self.components_.T, axis=1)
 
     def pair_score(self, pairs: ArrayLike) -> NDArray:
-        """Minus the distance of each pair: larger means more alike."""
+        """Return minus the distance of each pair: larger means more similar."""
         return -self.pair_distance(pairs)
 
     def get_mahalanobis_matrix(self) -> NDArray:
@@ -100,6 +97,11 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _check_rows(self, X: Any, *, reset: bool, lazy: bool = False, **checks: Any) -> Any:
         """Validate X without copying it; with ``lazy``, values on disk are left unread."""
+        if is_dask(X):
+            raise ValueError(
+                f"{type(self).__name__} needs X in memory or in a memory map, got a dask array; "
+                "FLRML and MFLRML take dask arrays"
+            )
         if isinstance(X, BinaryRows):
             if reset:
                 self.n_features_in_ = X.shape[1]
@@ -120,56 +122,54 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             **checks,
         )
 
-    def _triplets(self, X: Any, y: Any, triplets: Any, random: np.random.RandomState) -> NDArray:
-        if triplets is not None:
-            return check_triplets(triplets, X.shape[0])
-        return draw_triplets(self._checked_labels(X, y), self.n_triplets, random)
-
-    def _supervision(self, X: Any, y: Any, triplets: Any, groups: Any) -> Supervision:
-        """What the ridge variant learns from: the triplets where they are given, else labels."""
-        if groups is not None:
-            groups = column_or_1d(groups)
-            check_consistent_length(X, groups)
-            groups = np.unique(groups, return_inverse=True)[1]
-        if triplets is not None:
-            return Triplets(check_triplets(triplets, X.shape[0]), X.shape[0], groups)
-        labels = Labels(np.unique(self._checked_labels(X, y), return_inverse=True)[1], groups)
-        if labels.label.max() == 0:
-            raise ValueError("y has 1 class: at least two classes are needed, so that every sample has a negative")
-        if len(labels.anchors) == 0:
-            where = "in its class" if groups is None else "of its class outside its group"
-            raise ValueError(f"no sample has another one {where}, so none has a positive")
-        return labels
-
-    def _checked_labels(self, X: Any, y: Any) -> NDArray:
+    def _check_labels(self, X: Any, y: Any) -> NDArray:
+        """Validate labels of the rows of X."""
         if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None. "
-                "Give labels y, or triplets=."
-            )
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         check_classification_targets(y)
         return y
 
-    def _check_in_blocks(self) -> None:
-        """Refuse what a dask array cannot be trained with."""
-        if getattr(self, "variant", None) == "ridge":
+    def _check_triplets(
+        self, X: Any, y: Any, triplets: Any, n_triplets: int, random: np.random.RandomState
+    ) -> NDArray:
+        """Validate given triplets, or draw them from labels."""
+        if triplets is not None:
+            return check_triplets(triplets, X.shape[0])
+        if y is None:
             raise ValueError(
-                "variant='ridge' needs rows in memory or in a memory map; a dask array takes variant='paper' or "
-                "'reference'"
+                f"{type(self).__name__} requires y to be passed, but the target y is None. "
+                "Give labels y, or triplets=."
             )
+        return draw_triplets(self._check_labels(X, y), n_triplets, random)
 
-    def _directions(self, most: int, because: str) -> int:
-        """Number of directions d, cut with a warning where the data hold fewer."""
-        if self.n_components > most:
+    def _check_directions(self, wanted: int, most: int, limit: str) -> int:
+        """Return the number of directions d; warn if the data hold fewer than wanted."""
+        if wanted > most:
             warnings.warn(
-                f"n_components={self.n_components} is more than {because}; {most} directions are learned",
+                f"n_components={wanted} is more than {limit}; {most} directions are learned",
                 FlrmlWarning,
                 stacklevel=3,
             )
-        return min(self.n_components, most)
+        return min(wanted, most)
 
-    def _say(self, message: str) -> None:
-        if self.verbose:
+    def _set_result(self, L: NDArray, history: Any = (), n_iter: int = 1) -> None:
+        """Keep the map L, and how it was found; a map that is zero or not finite raises NoSolutionError."""
+        require_solution(type(self).__name__, L)
+        self.components_ = L
+        self.history_ = np.asarray(history, dtype=np.float64)
+        self.n_iter_ = int(n_iter)
+
+    def _log(self, message: str) -> None:
+        if getattr(self, "verbose", 0):
             print(f"[{type(self).__name__}] {message}", flush=True)
+
+
+def require_solution(name: str, *parts: NDArray) -> None:
+    """Raise NoSolutionError unless every part is finite and has an entry that is not zero."""
+    for part in parts:
+        if part.size == 0 or not np.any(part):
+            raise NoSolutionError(f"{name} ends with a metric that is zero")
+        if not np.isfinite(part).all():
+            raise NoSolutionError(f"{name} ends with a metric that is not finite")

@@ -1,9 +1,8 @@
 """M-FLRML: the same model from mini-batches, as a scikit-learn estimator."""
 
-import functools
 from collections.abc import Callable
-from numbers import Integral
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -11,24 +10,46 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 from threadpoolctl import threadpool_limits
 
-from flrml import ridge, search, stiefel
+from flrml import stiefel
+from flrml.estimators import warn_if_close
 from flrml.loss import softplus
-from flrml.metric import FLRML_RANGES, LowRankMetric
-from flrml.rows import add_product_transposed, gram, in_blocks, product, row_means
-from flrml.spectrum import RELATIVE_CUT, column_signs, decompose
-from flrml.supervision import Supervision
+from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric, require_solution
+from flrml.rows import add_product_transposed, gram, is_dask, product
+from flrml.spectrum import RELATIVE_CUT, column_signs
 from flrml.triplets import contrast_matrix, triplet_counts
 
-PADDING = 10  # a mini-batch has at least so many samples more than directions
+PADDING = 10  # a mini-batch has at least this many samples more than directions
+SMALLEST_SCALE = 1e-6
+
+
+@dataclass(frozen=True)
+class BatchUpdate:
+    """The outcome of one mini-batch.
+
+    Attributes
+    ----------
+    X : rows
+        A few rows, dense or CSR.
+    C : ndarray
+        Their coefficients: the batch's own map is Xᵀ C.
+    weights : ndarray of shape (d,)
+        Weights s of the directions.
+    hinge : float
+        Mean hinge before the step, as a multiple of the margin.
+    """
+
+    X: Any
+    C: NDArray
+    weights: NDArray
+    hinge: float
 
 
 class MFLRML(LowRankMetric):
-    """Fast low-rank metric learning from mini-batches.
+    """Fast low-rank metric learning from mini-batches (Liu, Han, Liu, Gu, NeurIPS 2019).
 
-    Each step reads a few hundred rows of X, so X may be larger than memory; beside the batch only the D × d map
+    Each step reads a few hundred rows of X, so X may be larger than memory; besides the batch only the D × d map
     is held. A step decomposes the batch, makes one projected gradient step there, and averages the outcome into
     the map with weight 1/√(number of the step).
 
@@ -37,27 +58,19 @@ class MFLRML(LowRankMetric):
     Parameters
     ----------
     n_components : int, default 100
-        Number of directions d. Where X has fewer rows or columns, that many are learned, with a warning.
+        Number of directions d; at most the number of rows or columns of X.
     margin_ratio : float, default 1.0
-        Margin of the hinge as a multiple of the mean squared length of the batch's embeddings; of the ridge
-        variant, of a cosine of 0.1.
+        Margin of the hinge as a multiple of the mean squared length of the batch's embeddings.
     n_triplets : int, default 5
-        Random triplets per sample, where labels are given.
-    variant : {"paper", "reference", "ridge"}, default "paper"
-        ``"reference"`` follows the code that the authors of the method published: every sample counts as inside
-        the margin, and each sample's mean is taken off before a batch is decomposed. ``"ridge"`` solves a first
-        batch of up to 2,000 rows as :class:`FLRML` does with this variant; every further batch moves the map by
-        a step along the triplets inside the margin.
-    ridge, within, local, rounds : number or "auto", default "auto"
-        Of the ridge variant, as for :class:`FLRML`; ``"auto"`` is chosen within the first batch.
+        Random triplets per sample, if labels are given.
     batch_triplets : int, default 80
-        Triplets per mini-batch. Their samples form the batch, filled up with random others to d + 10.
+        Triplets per mini-batch, N_t. Their samples form the batch, filled up with random others to d + 10.
     n_batches : int, default 20
-        Mini-batches in one fit.
+        Mini-batches in one fit, T.
     random_state : int, RandomState or None
         Seed for triplets, batches and start.
     verbose : int, default 0
-        Print a line per mini-batch where it is positive.
+        Print a line per mini-batch if positive.
 
     Attributes
     ----------
@@ -68,12 +81,14 @@ class MFLRML(LowRankMetric):
     n_iter_ : int
         Mini-batches seen.
     history_ : ndarray of shape (n_iter_,)
-        Mean hinge of each mini-batch, before its step, as a multiple of the margin; of the ridge variant's first
-        batch, after it.
-    choice_ : Choice
-        Of the ridge variant: the ridge, the shares and the number of rounds used in the first batch.
+        Mean hinge of each mini-batch before its step, as a multiple of the margin.
     n_features_in_ : int
         Number of features D.
+
+    See Also
+    --------
+    flrml.FLRML : The same model on the SVD of all data.
+    flrml.reference.ReferenceMFLRML : The method as its authors' code has it.
 
     Examples
     --------
@@ -89,9 +104,14 @@ class MFLRML(LowRankMetric):
     _map: NDArray
     _scale: float
 
-    _parameter_constraints = FLRML_RANGES | {
-        "batch_triplets": [Interval(Integral, 1, None, closed="left")],
-        "n_batches": [Interval(Integral, 1, None, closed="left")],
+    _parameter_constraints: ClassVar[dict] = {
+        "n_components": [POSITIVE_INTEGER],
+        "margin_ratio": [POSITIVE_REAL],
+        "n_triplets": [POSITIVE_INTEGER],
+        "batch_triplets": [POSITIVE_INTEGER],
+        "n_batches": [POSITIVE_INTEGER],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -100,11 +120,6 @@ class MFLRML(LowRankMetric):
         *,
         margin_ratio: float = 1.0,
         n_triplets: int = 5,
-        variant: str = "paper",
-        ridge: float | str = "auto",
-        within: float | str = "auto",
-        local: float | str = "auto",
-        rounds: int | str = "auto",
         batch_triplets: int = 80,
         n_batches: int = 20,
         random_state: Any = None,
@@ -113,11 +128,6 @@ class MFLRML(LowRankMetric):
         self.n_components = n_components
         self.margin_ratio = margin_ratio
         self.n_triplets = n_triplets
-        self.variant = variant
-        self.ridge = ridge
-        self.within = within
-        self.local = local
-        self.rounds = rounds
         self.batch_triplets = batch_triplets
         self.n_batches = n_batches
         self.random_state = random_state
@@ -130,7 +140,6 @@ class MFLRML(LowRankMetric):
         y: Any = None,
         *,
         triplets: Any = None,
-        groups: Any = None,
         callback: Callable[["MFLRML"], None] | None = None,
     ) -> "MFLRML":
         """Learn the map from ``n_batches`` mini-batches.
@@ -143,98 +152,56 @@ class MFLRML(LowRankMetric):
             Labels, from which triplets are drawn. Not needed with ``triplets``.
         triplets : array-like of shape (m, 3), optional
             Row numbers (i, j, k).
-        groups : array-like of shape (n,), optional
-            Rows of one group show the same thing; see :meth:`FLRML.fit`.
         callback : callable, optional
             Called with this estimator after every mini-batch; ``components_`` and ``transform`` are ready then.
         """
-        return self._learn(X, y, triplets, groups, self.n_batches, callback, reset=True)
+        return self._fit(X, y, triplets, self.n_batches, callback, reset=True)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any = None, *, triplets: Any = None, groups: Any = None) -> "MFLRML":
+    def partial_fit(self, X: Any, y: Any = None, *, triplets: Any = None) -> "MFLRML":
         """Learn from one more mini-batch, drawn from the given rows.
 
         Parameters
         ----------
-        X, y, triplets, groups
+        X, y, triplets
             As for :meth:`fit`. The rows may differ from those of earlier calls; the number of features may not.
         """
-        return self._learn(X, y, triplets, groups, 1, None, reset=not hasattr(self, "n_iter_"))
+        return self._fit(X, y, triplets, 1, None, reset=not hasattr(self, "n_iter_"))
 
-    def _learn(self, X, y, triplets, groups, n_batches, callback, *, reset) -> "MFLRML":
-        if in_blocks(X):
+    def _fit(self, X, y, triplets, n_batches, callback, *, reset) -> "MFLRML":
+        if is_dask(X):
             from flrml.distributed import fit_mflrml
 
-            self._check_in_blocks()
             return fit_mflrml(self, X, y, triplets, n_batches, callback, reset=reset)
         X = self._check_rows(X, reset=reset, lazy=True, ensure_min_samples=3)
         if reset:
-            self._random = check_random_state(self.random_state)
-            d = self._directions(min(X.shape), f"the {X.shape[0]} rows or {X.shape[1]} columns of X")
-            # Lᵀ is _scale * _map: forgetting by (1 − ρ) then costs nothing.
-            self._map, self._scale = np.zeros((X.shape[1], d), dtype=X.dtype), 1.0
-            self.n_iter_, self.history_ = 0, np.empty(0)
-        T = self._triplets(X, y, triplets, self._random)
-        if self.variant == "ridge":
-            known = self._supervision(X, y, triplets, groups)
-            learn = functools.partial(self._ridge_batch, X, T, known)
-        else:
-            learn = functools.partial(self._batch, X, T, triplet_counts(T, X.shape[0]))
+            warn_if_close(min(X.shape), X.shape[0], type(self).__name__)
+            self._initialize(X.shape, X.dtype)
+        T = self._check_triplets(X, y, triplets, self.n_triplets, self._random)
+        counts = triplet_counts(T, X.shape[0])
         for batch in range(n_batches):
-            learn()
-            self._say(f"mini-batch {batch + 1}/{n_batches}: mean hinge {self.history_[-1]:.4g} margins")
+            rows = self._draw_batch(T, X.shape[0])
+            # Matrices of a batch are too small for several BLAS threads, which on a busy machine cost dearly.
+            with threadpool_limits(1, user_api="blas"):
+                contrasts = contrast_matrix(*(c[rows][:, rows] for c in counts))
+                self._apply(self._learn_batch(read_batch(X, rows), contrasts))
+            self._log(f"mini-batch {batch + 1}/{n_batches}: mean hinge {self.history_[-1]:.4g} margins")
             if callback is not None:
-                self._settle()
+                self._set_map()
                 callback(self)
-        self._settle()
+        self._set_map()
         return self
 
-    def _batch(self, X: Any, T: NDArray, counts: tuple[sp.csr_matrix, sp.csr_matrix]) -> None:
-        rows = self._draw_batch(T, X.shape[0])
-        # Matrices of a batch are too small for several BLAS threads, which on a busy machine cost dearly.
-        with threadpool_limits(1, user_api="blas"):
-            self._step(self._read(X, rows), contrast_matrix(*(c[rows][:, rows] for c in counts)))
-
-    def _ridge_batch(self, X: Any, T: NDArray, known: Supervision) -> None:
-        if self.n_iter_ == 0:
-            rows = known.draw(ridge.START_ROWS, self._random)
-            self._ridge_start(self._read(X, rows), known.subset(rows))
-        else:
-            rows = self._draw_batch(T, X.shape[0])
-            with threadpool_limits(1, user_api="blas"):
-                self._ridge_step(self._read(X, rows), known.subset(rows))
-
-    def _ridge_start(self, X: Any, known: Supervision) -> None:
-        """Solve a first, larger batch in closed form and by rounds."""
-        spectrum = decompose(X, random_state=self._random)
-        margin, d = ridge.MARGIN * self.margin_ratio, min(self._map.shape[1], spectrum.rank)
-        self.choice_ = search.choose(spectrum, known, d, margin, self._random, search.Candidates.of(self))[0]
-        learned = ridge.learn(spectrum, known, d, self.choice_, margin, self._random)
-        self._map[:, : learned.L_transposed.shape[1]] = learned.L_transposed
-        self.weights_ = learned.s
-        self._count(known.active_pairs(ridge.unit_rows(product(X, self._map)), margin)[-1])
-
-    def _ridge_step(self, X: Any, known: Supervision) -> None:
-        """Move the map along the triplets of a batch that are inside the margin."""
-        Y = product(X, self._map).astype(np.float64)
-        step = ridge.batch_step(gram(X), known, Y, self.choice_.ridge, ridge.MARGIN * self.margin_ratio)
-        add_product_transposed(self._map, X, (step.C / np.sqrt(self.n_iter_)).astype(self._map.dtype))
-        self.weights_ = np.einsum("ij,ij->j", self._map, self._map)
-        self._count(step.hinge)
-
-    def _count(self, hinge: float) -> None:
-        self.n_iter_ += 1
-        self.history_ = np.append(self.history_, hinge)
-
-    def _settle(self) -> None:
-        """Bring the scale into the map."""
-        if self._scale != 1:
-            self._map *= np.asarray(self._scale, dtype=self._map.dtype)
-            self._scale = 1.0
-        self.components_ = self._map.T
+    def _initialize(self, shape: tuple[int, int], dtype: Any) -> None:
+        """Start from an empty map Lᵀ, kept as ``_scale * _map``: forgetting by (1 − ρ) then costs nothing."""
+        n, n_features = shape
+        self._random = check_random_state(self.random_state)
+        d = self._check_directions(self.n_components, min(shape), f"the {n} rows or {n_features} columns of X")
+        self._map, self._scale = np.zeros((n_features, d), dtype=dtype), 1.0
+        self.n_iter_, self.history_ = 0, np.empty(0)
 
     def _draw_batch(self, T: NDArray, n: int) -> NDArray:
-        """Rows of the samples of some random triplets, and of random others up to d + 10."""
+        """Return the samples of some random triplets, and random others up to d + 10."""
         chosen = self._random.choice(len(T), min(self.batch_triplets, len(T)), replace=False)
         rows = np.unique(T[chosen])
         missing = min(self._map.shape[1] + PADDING, n) - len(rows)
@@ -243,68 +210,95 @@ class MFLRML(LowRankMetric):
             rows = np.sort(np.concatenate((rows, self._random.choice(others, missing, replace=False))))
         return rows
 
-    @staticmethod
-    def _read(X: Any, rows: NDArray) -> Any:
-        batch = X[rows]
-        values = batch.data if sp.issparse(batch) else batch
-        if not np.isfinite(values).all():
-            raise ValueError("Input X contains NaN or infinity in the rows of a mini-batch")
-        return batch
-
-    def _step(self, X: Any, contrasts: sp.csr_matrix) -> None:
-        """One projected gradient step on the batch X, averaged into the map."""
-        reference, d = self.variant == "reference", self._map.shape[1]
-        means = row_means(X) if reference else None
-        sigma, V = _batch_svd(X, means)
+    def _learn_batch(self, X: Any, contrasts: sp.csr_matrix) -> BatchUpdate:
+        """Make one projected gradient step on the batch X."""
+        sigma, V = self._decompose_batch(X)
         if self.n_iter_ == 0:  # as if L were Gaussian noise, of which only the embedding of the batch matters
-            B = (self._random.standard_normal((d, len(V))) @ V) * sigma
+            B = (self._random.standard_normal((self._map.shape[1], len(V))) @ V) * sigma
         else:
             B = (product(X, self._map).astype(np.float64) * self._scale).T @ V
-        Q, root_s, Pt = np.linalg.svd(_over_coordinates(B) if reference else B, full_matrices=False)
-        P, s = Pt.T, root_s**2
+        Q, P, s = self._weighted_directions(B)
 
         E = V @ P
         M = contrasts @ E
         Z = E * M
         margin = self.margin_ratio * float(s.sum()) / len(V)
         z = -(Z @ s)
-        active = np.ones(len(V)) if reference else (z + margin > 0).astype(np.float64)
+        active = self._active(z, margin)
         G = -(V.T @ (contrasts.T @ (active[:, None] * E) + active[:, None] * M)) * s
-        target = P - stiefel.project(P, G)
-        P_next = stiefel.polar(_over_coordinates(target.T).T if reference else target)
-        s_next = softplus(active @ Z)
+        P = self._retract(P - stiefel.project(P, G))
+        s = softplus(active @ Z)
 
-        rho = 1 / np.sqrt(self.n_iter_ + 1)
-        C = V @ ((P_next * np.sqrt(s_next)) / sigma[:, None] ** 2) @ Q.T
-        self._average(X, C, means, rho)
-        self.weights_ = s_next.astype(self._map.dtype)
-        self._count(np.mean(np.maximum(z + margin, 0)) / margin if margin > 0 else 0.0)
+        C = V @ ((P * np.sqrt(s)) / sigma[:, None] ** 2) @ Q.T
+        hinge = float(np.mean(np.maximum(z + margin, 0)) / margin) if margin > 0 else 0.0
+        return BatchUpdate(*self._lift(X, C), s.astype(self._map.dtype), hinge)
 
-    def _average(self, X: Any, C: NDArray, means: NDArray | None, rho: float) -> None:
-        """Lᵀ ← (1 − ρ) Lᵀ + ρ Xᵀ C, touching only the features that occur in X."""
+    def _decompose_batch(self, X: Any) -> tuple[NDArray, NDArray]:
+        """Return the singular values and left singular vectors of a batch."""
+        return batch_svd(gram(X), f"zero (n_features={X.shape[1]})")
+
+    def _weighted_directions(self, B: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+        """Factor the embedding B = Q diag(√s) Pᵀ of the batch; return Q, P and s."""
+        Q, root_s, Pt = np.linalg.svd(B, full_matrices=False)
+        return Q, Pt.T, root_s**2
+
+    def _active(self, z: NDArray, margin: float) -> NDArray:
+        """Return λ: 1 if a sample is inside the margin, else 0."""
+        return (z + margin > 0).astype(np.float64)
+
+    def _retract(self, target: NDArray) -> NDArray:
+        """Return the nearest matrix with orthonormal columns."""
+        return stiefel.polar(target)
+
+    def _lift(self, X: Any, C: NDArray) -> tuple[Any, NDArray]:
+        """Return rows and coefficients whose product is the map Xᵀ C of the batch."""
+        return X, C
+
+    def _apply(self, update: BatchUpdate) -> None:
+        """Lᵀ ← (1 − ρ) Lᵀ + ρ Xᵀ C with ρ = 1/√(number of the step), touching only the features that occur in X."""
+        self.n_iter_ += 1
+        rho = 1 / np.sqrt(self.n_iter_)
         self._scale *= 1 - rho
-        if self._scale < 1e-6:
-            self._settle()
-        C = (rho / self._scale * C).astype(self._map.dtype)
-        add_product_transposed(self._map, X, C)
-        if means is not None:
-            self._map -= (means @ C).astype(C.dtype)
+        if self._scale < SMALLEST_SCALE:
+            self._apply_scale()
+        add_product_transposed(self._map, update.X, (rho / self._scale * update.C).astype(self._map.dtype))
+        self.weights_ = update.weights
+        self.history_ = np.append(self.history_, update.hinge)
+
+    def _apply_scale(self) -> None:
+        if self._scale != 1:
+            self._map *= np.asarray(self._scale, dtype=self._map.dtype)
+            self._scale = 1.0
+
+    def _set_map(self) -> None:
+        """Make the map the fitted one."""
+        self._apply_scale()
+        require_solution(type(self).__name__, self._map)
+        self.components_ = self._map.T
 
 
-def _over_coordinates(B: NDArray) -> NDArray:
-    """Take off the mean over the singular coordinates, as the reference code does before each small SVD."""
-    return B - B.mean(axis=1, keepdims=True)
+def read_batch(X: Any, rows: NDArray) -> Any:
+    """Read some rows of X into memory; NaN or infinity in them is an error."""
+    batch = X[rows]
+    values = batch.data if sp.issparse(batch) else batch
+    if not np.isfinite(values).all():
+        raise ValueError("Input X contains NaN or infinity in the rows of a mini-batch")
+    return batch
 
 
-def _batch_svd(X: Any, means: NDArray | None) -> tuple[NDArray, NDArray]:
-    """Singular values and left singular vectors of a batch, from its Gram matrix."""
-    G = gram(X)
-    if means is not None:
-        G -= X.shape[1] * np.outer(means, means)
+def batch_svd(G: NDArray, degenerate: str) -> tuple[NDArray, NDArray]:
+    """Return singular values and left singular vectors of a batch from its Gram matrix.
+
+    Parameters
+    ----------
+    G : ndarray of shape (n, n)
+        The Gram matrix of the rows.
+    degenerate : str
+        Word for rows whose Gram matrix is zero.
+    """
     values, V = scipy.linalg.eigh(G)
     kept = values > RELATIVE_CUT**2 * max(values[-1], 0)
     if not kept.any():
-        constant = "zero" if means is None else "constant"
-        raise ValueError(f"all rows of a mini-batch are {constant} (n_features={X.shape[1]}): nothing to learn")
+        raise ValueError(f"all rows of a mini-batch are {degenerate}: nothing to learn")
     V = V[:, kept][:, ::-1]
     return np.sqrt(values[kept][::-1]), V * column_signs(V)

@@ -1,5 +1,7 @@
-"""Accuracy of k-nearest-neighbour classification in an embedding."""
+"""Classify by the nearest neighbours in an embedding, and measure the accuracy."""
 
+from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -7,11 +9,14 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import unique_labels
 
-from flrml.rows import in_blocks, is_sparse
+from flrml.rows import check_rows, is_dask, is_sparse
+
+Vote = Callable[[NDArray, NDArray], NDArray]
 
 METRICS = ("cosine", "euclidean", "bilinear")
-VOTES = ("majority", "reference")
 BLOCK_VALUES = 2**24  # similarities held at once
 DENSE_ABOVE = 0.03  # share of non-zeros from which dense products are faster than sparse ones
 
@@ -26,11 +31,11 @@ def nearest(
     train, test : ndarray, CSR matrix, BinaryRows or dask array
         Rows of embeddings, or of the data themselves.
     n_neighbors : int, default 5
-        How many to find; at most the number of training rows.
+        Number of neighbours; at most the number of training rows.
     metric : {"cosine", "euclidean", "bilinear"}
         Larger cosine, smaller distance, or larger similarity xᵀ W x' is nearer.
     W : ndarray of shape (D, D), optional
-        For ``"bilinear"``; the identity where it is left out.
+        For ``"bilinear"``; the identity if it is left out.
 
     Returns
     -------
@@ -42,7 +47,15 @@ def nearest(
     """
     if metric not in METRICS:
         raise ValueError(f"metric must be one of {METRICS}, got {metric!r}")
-    if in_blocks(train) or in_blocks(test):
+    if not isinstance(n_neighbors, Integral) or n_neighbors < 1:
+        raise ValueError(f"n_neighbors must be a positive integer, got {n_neighbors!r}")
+    if W is None and train.shape[1] != test.shape[1]:
+        raise ValueError(f"train has {train.shape[1]} columns, but test has {test.shape[1]}")
+    if W is not None:
+        W = check_array(W, input_name="W")
+        if W.shape != (test.shape[1], train.shape[1]):
+            raise ValueError(f"W must have the shape {(test.shape[1], train.shape[1])}, got {W.shape}")
+    if is_dask(train) or is_dask(test):
         from flrml.distributed import nearest_in_blocks
 
         return nearest_in_blocks(train, test, n_neighbors, metric=metric, W=W)
@@ -59,11 +72,11 @@ def nearest(
             return indices, distances**2
     if is_sparse(train) and train_rows.nnz > DENSE_ABOVE * np.prod(train.shape) and np.prod(train.shape) < 2**28:
         train_rows = train_rows.toarray()
-    return _in_blocks(train_rows, test, k, metric, W)
+    return _search_blocks(train_rows, test, k, metric, W)
 
 
-def _in_blocks(train_rows: Any, test: Any, k: int, metric: str, W: NDArray | None) -> tuple[NDArray, NDArray]:
-    """The search by blocks of similarities, for sparse rows and for bilinear similarities."""
+def _search_blocks(train_rows: Any, test: Any, k: int, metric: str, W: NDArray | None) -> tuple[NDArray, NDArray]:
+    """Search by blocks of similarities, for sparse rows and for bilinear similarities."""
     indices = np.empty((test.shape[0], k), dtype=np.int64)
     distances = np.empty((test.shape[0], k))
     lengths = _squared_lengths(train_rows) if metric == "euclidean" else None
@@ -92,16 +105,18 @@ def _in_blocks(train_rows: Any, test: Any, k: int, metric: str, W: NDArray | Non
     return indices, np.maximum(distances, 0) if metric != "bilinear" else distances
 
 
-def vote(labels: NDArray, distances: NDArray | None = None) -> NDArray:
-    """Choose one class from the labels of each row's neighbours, nearest first.
+def majority_vote(labels: NDArray, distances: NDArray) -> NDArray:
+    """Choose the class with most neighbours; ties go to the class with the nearest neighbour.
 
-    Without distances the class with most neighbours wins, of several such the one with the nearest neighbour.
-    With distances the class with the largest *sum of squared distances* wins, as in the published reference
-    code, which so gives more weight to farther neighbours.
+    Parameters
+    ----------
+    labels : ndarray of shape (n, k)
+        Labels of the neighbours of each row, nearest first.
+    distances : ndarray of shape (n, k)
+        Their squared distances; a majority does not use them.
     """
-    same = labels[:, :, None] == labels[:, None, :]
-    weight = same.sum(axis=2) if distances is None else (same * distances[:, None, :]).sum(axis=2)
-    return np.take_along_axis(labels, weight.argmax(axis=1)[:, None], axis=1)[:, 0]
+    count = (labels[:, :, None] == labels[:, None, :]).sum(axis=2)
+    return np.take_along_axis(labels, count.argmax(axis=1)[:, None], axis=1)[:, 0]
 
 
 def knn_predict(
@@ -111,17 +126,15 @@ def knn_predict(
     *,
     n_neighbors: int = 5,
     metric: str = "cosine",
-    vote_rule: str = "majority",
+    vote: Vote = majority_vote,
     W: NDArray | None = None,
 ) -> NDArray:
     """Predict the class of each test row from its nearest training rows; see :func:`knn_accuracy`."""
-    if vote_rule not in VOTES:
-        raise ValueError(f"vote must be one of {VOTES}, got {vote_rule!r}")
-    y_train = np.asarray(y_train)
-    if len(y_train) != train.shape[0]:
-        raise ValueError(f"{train.shape[0]} training rows but {len(y_train)} labels")
+    train, test = check_rows(train, "train"), check_rows(test, "test")
+    labels = column_or_1d(y_train, warn=True)
+    check_consistent_length(train, labels)
     indices, distances = nearest(train, test, n_neighbors, metric=metric, W=W)
-    return vote(y_train[indices], distances if vote_rule == "reference" else None)
+    return vote(labels[indices], distances)
 
 
 def knn_accuracy(
@@ -132,26 +145,26 @@ def knn_accuracy(
     *,
     n_neighbors: int = 5,
     metric: str = "cosine",
-    vote: str = "majority",
+    vote: Vote = majority_vote,
     W: NDArray | None = None,
 ) -> float:
-    """Share of test rows that their nearest training rows classify correctly.
+    """Return the share of test rows that their nearest training rows classify correctly.
 
-    Similarities are computed in blocks, so memory stays bounded whatever the number of rows.
+    Similarities are computed in blocks, so that memory is bounded whatever the number of rows.
 
     Parameters
     ----------
-    train, test : ndarray, CSR matrix, BinaryRows or dask array
+    train, test : array-like, CSR matrix, BinaryRows or dask array
         Rows of embeddings, or of the data themselves.
     y_train, y_test : array-like
         Their labels.
     n_neighbors : int, default 5
         Neighbours that vote.
     metric : {"cosine", "euclidean", "bilinear"}, default "cosine"
-        What nearest means.
-    vote : {"majority", "reference"}, default "majority"
-        Majority with ties to the nearest, or the rule of the authors' code: the class with the largest sum of
-        squared distances.
+        Larger cosine, smaller distance, or larger similarity xᵀ W x' is nearer.
+    vote : callable, default :func:`majority_vote`
+        Chooses a class from the labels and squared distances of a row's neighbours.
+        :func:`flrml.reference.farthest_vote` is that of the authors' code.
     W : ndarray of shape (D, D), optional
         Matrix of the bilinear similarity.
 
@@ -162,10 +175,11 @@ def knn_accuracy(
     >>> knn_accuracy(train, ["a", "b"], np.array([[3.0, 1.0]]), ["a"], n_neighbors=1)
     1.0
     """
-    y_test = np.asarray(y_test)
-    if len(y_test) != test.shape[0]:
-        raise ValueError(f"{test.shape[0]} test rows but {len(y_test)} labels")
-    found = knn_predict(train, y_train, test, n_neighbors=n_neighbors, metric=metric, vote_rule=vote, W=W)
+    train, test = check_rows(train, "train"), check_rows(test, "test")
+    y_train, y_test = column_or_1d(y_train, warn=True), column_or_1d(y_test, warn=True)
+    check_consistent_length(test, y_test)
+    unique_labels(y_train, y_test)  # refuses numbers beside strings
+    found = knn_predict(train, y_train, test, n_neighbors=n_neighbors, metric=metric, vote=vote, W=W)
     return float(np.mean(found == y_test))
 
 
@@ -175,7 +189,7 @@ def _squared_lengths(rows: Any) -> NDArray:
 
 
 def _smallest(cost: NDArray, k: int) -> tuple[NDArray, NDArray]:
-    """Columns and values of the k smallest entries of each row, ascending."""
+    """Return columns and values of the k smallest entries of each row, ascending."""
     found = np.argpartition(cost, k - 1, axis=1)[:, :k] if k < cost.shape[1] else np.argsort(cost, axis=1)
     values = np.take_along_axis(cost, found, axis=1)
     order = np.argsort(values, axis=1, kind="stable")

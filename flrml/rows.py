@@ -1,4 +1,4 @@
-"""Rows of a data matrix, wherever they lie: in memory, in a memory map, dense or sparse.
+"""Walk over the rows of a data matrix in memory or in a memory map, dense or sparse.
 
 Everything in flrml that walks over a large matrix does it through these few functions, so that only a block
 of rows is ever in memory at once.
@@ -6,13 +6,16 @@ of rows is ever in memory at once.
 
 import hashlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils import check_array
 
 BLOCK_BYTES = 64 * 2**20
 WORTH_THREADS = 5e7  # multiplications below which one thread is faster than several
@@ -58,7 +61,7 @@ class BinaryRows:
         return int(self.indptr[-1])
 
     def __getitem__(self, rows) -> sp.csr_matrix:
-        """CSR matrix of the given rows: a slice, a boolean mask or row numbers in any order."""
+        """Return a CSR matrix of the given rows: a slice, a boolean mask or row numbers in any order."""
         if isinstance(rows, slice):
             start, stop, step = rows.indices(self.shape[0])
             if step == 1:
@@ -82,18 +85,70 @@ class BinaryRows:
         return sp.csr_matrix((values, indices, indptr), shape=(len(lengths), self.shape[1]))
 
 
-def in_blocks(X: Any) -> bool:
-    """Whether X is a dask array, told without importing dask."""
+class RowOperator(ABC):
+    """Rows that are known through their products alone, such as rows with their means subtracted.
+
+    The functions of this module use the methods of an operator in place of their own.
+    """
+
+    ndim = 2
+
+    def __init__(self, X: Any):
+        self.X = X
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return self.X.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the values."""
+        return np.dtype(self.X.dtype)
+
+    @abstractmethod
+    def product(self, B: NDArray) -> NDArray:
+        """Return the rows times B."""
+
+    @abstractmethod
+    def product_transposed(self, R: NDArray) -> NDArray:
+        """Return the transposed rows times R."""
+
+    @abstractmethod
+    def cross_gram(self, other: Any) -> NDArray[np.float64]:
+        """Return the inner products with other rows of the same kind, or with themselves."""
+
+    @abstractmethod
+    def gram_of_columns(self) -> NDArray[np.float64]:
+        """Return the inner products of the columns."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Return a digest of the content."""
+
+
+def is_dask(X: Any) -> bool:
+    """Tell whether X is a dask array, without importing dask."""
     return type(X).__module__.startswith("dask.")
 
 
+def check_rows(X: Any, name: str = "X") -> Any:
+    """Return rows as they are, lists and data frames as an array; raise if they are empty or not finite."""
+    if isinstance(X, BinaryRows | RowOperator) or is_dask(X):
+        if X.shape[0] == 0:
+            raise ValueError(f"{name} has no rows")
+        return X
+    checked = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=name)
+    return X if isinstance(X, np.ndarray) and X.dtype == checked.dtype else checked  # a memory map stays one
+
+
 def is_sparse(X: Any) -> bool:
-    """Whether rows of X come as CSR matrices."""
+    """Tell whether rows of X come as CSR matrices."""
     return sp.issparse(X) or isinstance(X, BinaryRows)
 
 
 def row_blocks(X: Any, max_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
-    """Slices that walk over the rows of X, each block of about ``max_bytes`` at most."""
+    """Yield slices that walk over the rows of X, each block of about ``max_bytes`` at most."""
     n, n_columns = X.shape
     per_row = 12 * X.nnz / max(n, 1) if is_sparse(X) else n_columns * np.dtype(X.dtype).itemsize
     step = max(1, int(max_bytes / max(per_row, 1)))
@@ -101,7 +156,9 @@ def row_blocks(X: Any, max_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
 
 
 def fingerprint(X: Any) -> str:
-    """Digest of the content of X: shape, type and every value, read block by block."""
+    """Return a digest of the content of X: shape, type and every value, read block by block."""
+    if isinstance(X, RowOperator):
+        return X.fingerprint()
     digest = hashlib.blake2b(digest_size=16)
     digest.update(f"{type(X).__name__ if is_sparse(X) else 'dense'} {X.shape} {np.dtype(X.dtype)}".encode())
     for block in row_blocks(X):
@@ -113,7 +170,7 @@ def fingerprint(X: Any) -> str:
 
 
 def on_disk(X: Any) -> bool:
-    """Whether the values of X lie in a memory map, so that reading them all has a price."""
+    """Tell whether the values of X lie in a memory map, so that reading them all is expensive."""
     array = getattr(X, "indices", None) if is_sparse(X) else X
     while isinstance(array, np.ndarray):
         if isinstance(array, np.memmap):
@@ -123,14 +180,16 @@ def on_disk(X: Any) -> bool:
 
 
 def n_threads() -> int:
-    """Threads that sparse products share the work over: OMP_NUM_THREADS, or the cores of this process."""
+    """Return the number of threads of sparse products: OMP_NUM_THREADS, or the cores of this process."""
     setting = os.environ.get("OMP_NUM_THREADS", "")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return int(setting) if setting.isdigit() and int(setting) > 0 else cores
 
 
 def product(X: Any, B: NDArray) -> NDArray:
-    """X @ B. SciPy multiplies sparse rows in one thread; here blocks of rows go to several."""
+    """Return X @ B. SciPy multiplies sparse rows in one thread; here blocks of rows go to several."""
+    if isinstance(X, RowOperator):
+        return X.product(B)
     if not is_sparse(X) or (sp.issparse(X) and X.nnz * B.shape[1] < WORTH_THREADS):
         return np.asarray(X @ B)
     B = np.ascontiguousarray(B)
@@ -145,7 +204,9 @@ def product(X: Any, B: NDArray) -> NDArray:
 
 
 def product_transposed(X: Any, R: NDArray) -> NDArray:
-    """X.T @ R, with the columns of R shared out over threads where X is sparse."""
+    """Return X.T @ R, with the columns of R shared out over threads if X is sparse."""
+    if isinstance(X, RowOperator):
+        return X.product_transposed(R)
     if not is_sparse(X):
         return np.asarray(X.T @ R)
     out = np.zeros((X.shape[1], R.shape[1]), dtype=np.result_type(X.dtype, R.dtype))
@@ -161,7 +222,7 @@ def product_transposed(X: Any, R: NDArray) -> NDArray:
 
 
 def add_product_transposed(out: NDArray, X: Any, C: NDArray) -> None:
-    """``out += X.T @ C`` for a few rows X and many columns, a block of columns at a time."""
+    """Add X.T @ C to ``out`` for a few rows X and many columns, a block of columns at a time."""
     columns = X.T.tocsr() if sp.issparse(X) else X.T
     step = max(1, -(-len(out) // n_threads()))
     step = min(step, max(1, BLOCK_BYTES // 8 // (C.shape[1] * out.itemsize)))
@@ -173,7 +234,9 @@ def add_product_transposed(out: NDArray, X: Any, C: NDArray) -> None:
 
 
 def gram(X: Any) -> NDArray[np.float64]:
-    """X @ X.T in float64, from pairs of row blocks."""
+    """Return X @ X.T in float64, from pairs of row blocks."""
+    if isinstance(X, RowOperator):
+        return X.cross_gram(X)
     n = X.shape[0]
     G = np.empty((n, n))
     if sp.issparse(X) and not on_disk(X):
@@ -196,8 +259,18 @@ def gram(X: Any) -> NDArray[np.float64]:
     return G
 
 
+def cross_gram(X: Any, other: Any) -> NDArray[np.float64]:
+    """Return X @ other.T in float64, for two blocks of rows that fit in memory."""
+    if isinstance(X, RowOperator):
+        return X.cross_gram(other)
+    part = X[:].astype(np.float64) @ other[:].astype(np.float64).T
+    return part.toarray() if sp.issparse(part) else np.asarray(part)
+
+
 def gram_of_columns(X: Any) -> NDArray[np.float64]:
-    """X.T @ X in float64, summed over dense blocks of rows."""
+    """Return X.T @ X in float64, summed over dense blocks of rows."""
+    if isinstance(X, RowOperator):
+        return X.gram_of_columns()
     G = np.zeros((X.shape[1], X.shape[1]))
     step = max(1, BLOCK_BYTES // (8 * X.shape[1]))
     for block in _slices(X.shape[0], step):
@@ -207,8 +280,17 @@ def gram_of_columns(X: Any) -> NDArray[np.float64]:
     return G
 
 
+def in_float64(X: Any) -> Any:
+    """Return sparse rows with float64 values, so that products with float64 need not convert them each time."""
+    if isinstance(X, RowOperator):
+        converted = copy(X)
+        converted.X = in_float64(X.X)
+        return converted
+    return X.astype(np.float64) if sp.issparse(X) else X
+
+
 def row_means(X: Any) -> NDArray[np.float64]:
-    """Mean of each row over the columns."""
+    """Return the mean of each row over the columns."""
     ones = np.ones((X.shape[1], 1))
     return np.concatenate([np.asarray(X[block] @ ones).ravel() for block in row_blocks(X)]) / X.shape[1]
 
@@ -218,7 +300,7 @@ def _slices(n: int, step: int) -> list[slice]:
 
 
 def _in_threads(work: Callable[[slice], None], pieces: list[slice]) -> None:
-    """Do the pieces of work in threads; SciPy's sparse products let go of the interpreter lock."""
+    """Do the pieces of work in threads; SciPy's sparse products release the interpreter lock."""
     if len(pieces) == 1 or n_threads() == 1:
         for piece in pieces:
             work(piece)

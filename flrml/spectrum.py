@@ -7,11 +7,13 @@ on the shape of X (n samples, D features):
 * n > D: the eigenvectors of Xᵀ X are U. V stays implicit: V B = X (U Σ⁻¹ B).
 * both long, and far longer than the wanted rank: a randomized range finder on X Xᵀ, then an exact SVD of X
   projected on the directions found.
+
+X is anything that :mod:`flrml.rows` walks over, a :class:`flrml.rows.RowOperator` included.
 """
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -21,18 +23,18 @@ from sklearn.utils import check_random_state
 from flrml.exceptions import DamagedFileError, SpectrumError
 from flrml.files import PathLike, read_arrays, write_arrays
 from flrml.rows import (
+    RowOperator,
+    check_rows,
     fingerprint,
     gram,
     gram_of_columns,
-    is_sparse,
+    in_float64,
     product,
     product_transposed,
-    row_means,
 )
 
-FORMAT = 1
+FORMAT = 2
 RELATIVE_CUT = 1e-6  # a Gram matrix squares the condition number: what lies below is rounding noise
-REFERENCE_CUT = 1e-5
 OVERSAMPLING = 100
 POWER_ITERATIONS = 3
 
@@ -49,47 +51,44 @@ class Spectrum:
     singular_values : ndarray of shape (r,)
         In descending order.
     basis : ndarray
-        V (n × r) where ``side`` is ``"left"``, U (D × r) where it is ``"right"``.
+        V (n × r) if ``side`` is ``"left"``, U (D × r) if it is ``"right"``.
     side : {"left", "right"}
         Which side is stored.
     dual : ndarray of shape (n, r) or None
-        F with U Σ⁻¹ = Xᵀ F. None where that is V Σ⁻².
-    means : ndarray of shape (n,) or None
-        Row means that are taken off X, or None where X is decomposed as it is.
+        F with U Σ⁻¹ = Xᵀ F, or None if that is V Σ⁻².
     fingerprint : str
         Digest of X.
     settings : dict
-        What :func:`decompose` was asked for.
+        Arguments of :func:`decompose`.
     """
 
     singular_values: NDArray
     basis: NDArray
     side: str
     dual: NDArray | None
-    means: NDArray | None
     fingerprint: str
     settings: dict
     X: Any = field(default=None, repr=False)
 
     @property
     def rank(self) -> int:
-        """r, the number of singular values kept."""
+        """The number r of singular values kept."""
         return len(self.singular_values)
 
     def __matmul__(self, B: NDArray) -> NDArray:
-        """V @ B, for B of shape (r, d)."""
+        """Return V @ B, for B of shape (r, d)."""
         if self.side == "left":
             return self.basis @ B
         return product(self._data(), self._unwhiten(B))
 
     def transposed_matmul(self, R: NDArray) -> NDArray:
-        """V.T @ R, for R of shape (n, d)."""
+        """Return V.T @ R, for R of shape (n, d)."""
         if self.side == "left":
             return np.asarray((R.T @ self.basis).T)
         return (self.basis.T @ product_transposed(self._data(), R)) / self.singular_values[:, None]
 
     def top(self, B: NDArray) -> NDArray:
-        """V[:, :d] @ B, for B of shape (d, d)."""
+        """Return V[:, :d] @ B, for B of shape (d, d)."""
         if self.side == "left":
             return self.basis[:, : len(B)] @ B
         padded = np.zeros((self.rank, B.shape[1]), dtype=B.dtype)
@@ -97,24 +96,26 @@ class Spectrum:
         return self @ padded
 
     def lift(self, B: NDArray) -> NDArray:
-        """Lᵀ = U Σ⁻¹ B (D × d), the map whose embedding of the training data is X Lᵀ = V B."""
+        """Return Lᵀ = U Σ⁻¹ B (D × d), the map whose embedding of the training data is X Lᵀ = V B."""
         if self.side == "right":
             return self._unwhiten(B)
         C = self.basis @ (B / self.singular_values[:, None] ** 2) if self.dual is None else self.dual @ B
         C = C.astype(self.basis.dtype, copy=False)
-        L_transposed = product_transposed(self._data(), C)
-        if self.means is not None:
-            L_transposed -= (self.means @ C).astype(C.dtype)
-        return L_transposed
+        return product_transposed(self._data(), C)
 
     def bind(self, X: Any) -> "Spectrum":
-        """Return this spectrum bound to the data it was made from; any other data raise SpectrumError."""
+        """Return this spectrum bound to the data it was made from; other data raise SpectrumError."""
         if fingerprint(X) != self.fingerprint:
             raise SpectrumError(
-                f"this spectrum was made from other data than the given X of shape {X.shape}, "
-                "or X has changed since: decompose X anew"
+                f"this spectrum does not belong to the given {type(X).__name__} of shape {X.shape}, or the data "
+                "have changed since: decompose them again"
             )
         return replace(self, X=X)
+
+    def is_bound_to(self, X: Any) -> bool:
+        """Tell whether this spectrum is bound to X, without reading X."""
+        same_kind = isinstance(X, RowOperator) and isinstance(self.X, type(X))
+        return self.X is X or (same_kind and self.X.X is X.X)
 
     def unbind(self) -> "Spectrum":
         """Return this spectrum without its reference to the data."""
@@ -123,7 +124,7 @@ class Spectrum:
     def save(self, path: PathLike) -> None:
         """Write to one .npz file."""
         arrays = {"singular_values": self.singular_values, "basis": self.basis}
-        arrays |= {name: value for name in ("dual", "means") if (value := getattr(self, name)) is not None}
+        arrays |= {} if self.dual is None else {"dual": self.dual}
         meta = {
             "format": FORMAT,
             "side": self.side,
@@ -157,14 +158,13 @@ class Spectrum:
             found = meta["settings"].get(name)
             if found != wanted:
                 raise SpectrumError(
-                    f"{path} was made with {name}={found!r}, wanted {name}={wanted!r}: decompose anew"
+                    f"{path} was made with {name}={found!r}, wanted {name}={wanted!r}: decompose again"
                 )
         spectrum = cls(
             arrays["singular_values"],
             arrays["basis"],
             meta["side"],
             arrays.get("dual"),
-            arrays.get("means"),
             meta["fingerprint"],
             meta["settings"],
         )
@@ -185,28 +185,27 @@ class Spectrum:
 
 
 def decompose(
-    X: Any, max_rank: int = 3000, *, centred: bool = False, method: str = "auto", random_state: Any = None
+    X: Any, max_rank: int = 3000, *, method: str = "auto", smallest: float = 0.0, random_state: Any = None
 ) -> Spectrum:
     """Decompose X into its thin SVD.
 
     Parameters
     ----------
-    X : ndarray, csr_matrix or BinaryRows of shape (n, D)
+    X : array-like, CSR matrix, BinaryRows or RowOperator of shape (n, D)
         Data, float32 or float64, in memory or in a memory map.
     max_rank : int, default 3000
         Keep at most this many singular values.
-    centred : bool, default False
-        Decompose X with the mean of each *row* taken off, without densifying a sparse X. The ``"reference"``
-        variant of FLRML does so.
     method : {"auto", "gram", "randomized"}
         ``"gram"`` is exact; ``"auto"`` takes it unless the randomized method is several times cheaper.
+    smallest : float, default 0
+        Drop singular values up to this size, besides those up to 1e-6 of the largest.
     random_state : int, RandomState or None
         Seed of the randomized method.
 
     Returns
     -------
     Spectrum
-        Bound to X. Singular values up to 1e-6 of the largest (centred: at least up to 1e-5) are dropped.
+        Bound to X.
 
     Examples
     --------
@@ -217,118 +216,167 @@ def decompose(
     """
     if max_rank < 1:
         raise ValueError(f"max_rank must be at least 1, got {max_rank}")
+    X = check_rows(X)
     n, n_features = X.shape
-    if method == "auto":
-        method = _cheapest(n, n_features, max_rank)
-    means = row_means(X) if centred else None
+    method = choose_method(method, n, n_features, max_rank)
     dual = None
     if method == "randomized":
         side = "left"
-        values, basis, dual = _randomized(X, means, max_rank, check_random_state(random_state))
-    elif method != "gram":
-        raise ValueError(f"method must be 'auto', 'gram' or 'randomized', got {method!r}")
+        values, basis, dual = randomized_svd(MemoryRange(X), max_rank, check_random_state(random_state))
     else:
         side = "left" if n <= n_features else "right"
-        values, basis = _eigen(_gram_matrix(X, means, side))
-    kept = min(int(np.sum(values > max(RELATIVE_CUT * values[0], REFERENCE_CUT if centred else 0.0))), max_rank)
-    if kept == 0:
-        constant = "constant" if centred else "zero"
-        raise ValueError(f"X has rank 0: all its rows are {constant} (n_features={n_features})")
-    basis, dtype = basis[:, :kept], np.dtype(X.dtype)
-    signs = column_signs(basis)
-    settings = {"max_rank": max_rank, "centred": centred, "method": method}
+        values, basis = eigen(gram(X) if side == "left" else gram_of_columns(X))
+    kept = count_kept(values, max_rank, smallest, n_features)
+    signs = column_signs(basis[:, :kept])
+    settings = {"max_rank": max_rank, "method": method, "smallest": smallest}
     if method == "randomized" and isinstance(random_state, int | np.integer):
         settings["seed"] = int(random_state)
     return Spectrum(
-        values[:kept].astype(dtype),
-        np.multiply(basis, signs, dtype=dtype, casting="same_kind", order="C"),
+        values[:kept].astype(X.dtype),
+        signed(basis, signs, X.dtype),
         side,
-        None if dual is None else np.multiply(dual[:, :kept], signs, dtype=dtype, casting="same_kind", order="C"),
-        means,
+        None if dual is None else signed(dual, signs, X.dtype),
         fingerprint(X),
         settings,
         X,
     )
 
 
-def _cheapest(n: int, n_features: int, max_rank: int) -> str:
-    """Compare rough operation counts; exactness is worth a factor of three."""
+def choose_method(method: str, n: int, n_features: int, max_rank: int) -> str:
+    """Return "gram" or "randomized" for "auto", by rough operation counts; exactness is worth a factor of three."""
+    if method in ("gram", "randomized"):
+        return method
+    if method != "auto":
+        raise ValueError(f"method must be 'auto', 'gram' or 'randomized', got {method!r}")
     short = min(n, n_features)
     block = min(max_rank + OVERSAMPLING, short)
     return "gram" if 9 * short**3 <= 3 * (2 * POWER_ITERATIONS + 6) * n * block**2 else "randomized"
 
 
-def _gram_matrix(X: Any, means: NDArray | None, side: str) -> NDArray:
-    n_features = X.shape[1]
-    if side == "left":
-        G = gram(X)
-        if means is not None:
-            G -= n_features * np.outer(means, means)
-        return G
-    G = gram_of_columns(X)
-    if means is not None:
-        across = product_transposed(X, means[:, None].astype(np.float64))
-        G -= across + across.T - means @ means
-    return G
+def count_kept(values: NDArray, max_rank: int, smallest: float, n_features: int) -> int:
+    """Return the number of singular values that are above noise, at most ``max_rank``."""
+    kept = min(int(np.sum(values > max(RELATIVE_CUT * values[0], smallest))), max_rank)
+    if kept == 0:
+        raise ValueError(f"X has rank 0: its rows are all zero or constant (n_features={n_features})")
+    return kept
 
 
-def _eigen(G: NDArray) -> tuple[NDArray, NDArray]:
-    """Square roots of the eigenvalues, descending, and the eigenvectors. Overwrites G."""
+def eigen(G: NDArray) -> tuple[NDArray, NDArray]:
+    """Return the square roots of the eigenvalues, descending, and the eigenvectors. Overwrites G."""
     values, vectors = scipy.linalg.eigh(G, overwrite_a=True, check_finite=False, driver="evd")
     return np.sqrt(np.maximum(values[::-1], 0)), vectors[:, ::-1]
 
 
 def column_signs(basis: NDArray) -> NDArray:
-    """Signs that make the largest entry of each column positive, so that rounding does not decide them."""
+    """Return signs that make the largest entry of each column positive, so that rounding does not decide them."""
     signs = np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(basis.shape[1])])
     return np.where(signs == 0, 1, signs)
 
 
-def _randomized(X: Any, means: NDArray | None, max_rank: int, random: Any) -> tuple[NDArray, NDArray, NDArray]:
-    """Singular values, V and F of X projected on an approximate span of its leading right singular vectors.
+def signed(basis: NDArray, signs: NDArray, dtype: Any) -> NDArray:
+    """Return the leading columns of a basis with the given signs, row-contiguous."""
+    return np.multiply(basis[:, : len(signs)], signs, dtype=dtype, casting="same_kind", order="C")
+
+
+class Range(Protocol):
+    """Matrices with n rows ("tall" ones), in memory or in blocks, for :func:`randomized_svd`."""
+
+    shape: tuple[int, int]
+
+    def random(self, width: int, random: np.random.RandomState) -> Any:
+        """Return a tall matrix of Gaussian numbers."""
+
+    def gram_times(self, Q: Any) -> Any:
+        """Return X (Xᵀ Q)."""
+
+    def inner(self, Y: Any, Z: Any) -> NDArray:
+        """Return YᵀZ."""
+
+    def squared_lengths(self, Y: Any) -> NDArray:
+        """Return the squared length of each column of Y."""
+
+    def times(self, Y: Any, B: NDArray) -> Any:
+        """Return Y B, for a small matrix B."""
+
+
+def randomized_svd(rows: Range, max_rank: int, random: np.random.RandomState) -> tuple[NDArray, Any, Any]:
+    """Return singular values, V and F of X projected on an approximate span of its leading right singular vectors.
 
     Q spans the leading left singular vectors roughly. The right space is that of Xᵀ Q, whose orthonormal basis
     is Xᵀ Q S^(-1/2) with S = Qᵀ X Xᵀ Q; the SVD of X on that basis is exact: V has orthonormal columns and
     X (Xᵀ F) = V to rounding, however rough Q is.
     """
-    n = X.shape[0]
-    block = min(max_rank + OVERSAMPLING, *X.shape)
-    Q = _orthonormal(random.standard_normal((n, block)))
+    Q = orthonormal(rows, rows.random(min(max_rank + OVERSAMPLING, *rows.shape), random))
     for _ in range(POWER_ITERATIONS - 1):
-        Q = _orthonormal(_gram_times(X, means, Q))
-    GQ = _gram_times(X, means, Q)
-    S_values, S_vectors = scipy.linalg.eigh(Q.T @ GQ, driver="evd")
+        Q = orthonormal(rows, rows.gram_times(Q))
+    GQ = rows.gram_times(Q)
+    S_values, S_vectors = scipy.linalg.eigh(rows.inner(Q, GQ), driver="evd")
     sound = S_values > RELATIVE_CUT**2 * S_values[-1]
     whiten = S_vectors[:, sound] / np.sqrt(S_values[sound])
-    H = GQ @ whiten
-    values, W = _eigen(H.T @ H)
+    H = rows.times(GQ, whiten)
+    values, W = eigen(rows.inner(H, H))
     sound = values > RELATIVE_CUT * values[0]
     W = W[:, sound] / values[sound]
-    return values[sound], H @ W, Q @ (whiten @ W)
+    return values[sound], rows.times(H, W), rows.times(Q, whiten @ W)
 
 
-def _gram_times(X: Any, means: NDArray | None, Q: NDArray, width: int = 256) -> NDArray:
-    """X (Xᵀ Q) in float64, with row means taken off, a few columns at a time to bound the D × width product."""
-    out = np.empty_like(Q)
-    rows = X.astype(np.float64) if is_sparse(X) and hasattr(X, "astype") else X
-    for start in range(0, Q.shape[1], width):
-        columns = slice(start, start + width)
-        out[:, columns] = product(rows, product_transposed(rows, np.ascontiguousarray(Q[:, columns])))
-    if means is not None:
-        out -= X.shape[1] * np.outer(means, means @ Q)
-    return out
+def orthonormal(rows: Range, Y: Any) -> Any:
+    """Return an orthonormal basis of the columns of Y, by the Cholesky factor of its Gram matrix.
+
+    A Gram matrix too close to singular gives its sound directions instead, and a second round restores what
+    rounding took.
+    """
+    for _ in range(2):
+        S = rows.inner(Y, Y)
+        try:
+            R = scipy.linalg.cholesky(S, check_finite=False)
+            turn = scipy.linalg.solve_triangular(R, np.eye(len(R)), check_finite=False)
+        except np.linalg.LinAlgError:
+            values, vectors = scipy.linalg.eigh(S)
+            sound = values > 1e-14 * values[-1]
+            turn = vectors[:, sound] / np.sqrt(values[sound])
+        Y = rows.times(Y, turn)
+        if np.abs(rows.squared_lengths(Y) - 1).max() < 1e-6:
+            break
+    return Y
 
 
-def _orthonormal(Y: NDArray) -> NDArray:
-    """Orthonormal basis of the columns of Y: by Cholesky, or by QR where Y is too close to rank-deficient."""
-    try:
-        R = scipy.linalg.cholesky(Y.T @ Y, overwrite_a=True, check_finite=False)
-        Q = scipy.linalg.solve_triangular(R, Y.T, trans="T", overwrite_b=True, check_finite=False).T
-        if np.abs(np.einsum("ij,ij->j", Q, Q) - 1).max() < 1e-6:
-            return Q
-    except np.linalg.LinAlgError:
-        pass
-    return scipy.linalg.qr(Y, mode="economic", check_finite=False)[0]
+class MemoryRange:
+    """Tall matrices in memory, in float64.
+
+    Parameters
+    ----------
+    X : rows
+        See :func:`decompose`.
+    """
+
+    def __init__(self, X: Any):
+        self.shape = X.shape
+        self._X = in_float64(X)
+
+    def random(self, width: int, random: np.random.RandomState) -> NDArray:
+        """Return a tall matrix of Gaussian numbers."""
+        return random.standard_normal((self.shape[0], width))
+
+    def gram_times(self, Q: NDArray, width: int = 256) -> NDArray:
+        """Return X (Xᵀ Q), a few columns at a time to bound the D × width product."""
+        out = np.empty_like(Q)
+        for start in range(0, Q.shape[1], width):
+            columns = slice(start, start + width)
+            out[:, columns] = product(self._X, product_transposed(self._X, np.ascontiguousarray(Q[:, columns])))
+        return out
+
+    def inner(self, Y: NDArray, Z: NDArray) -> NDArray:
+        """Return YᵀZ."""
+        return Y.T @ Z
+
+    def squared_lengths(self, Y: NDArray) -> NDArray:
+        """Return the squared length of each column of Y."""
+        return np.einsum("ij,ij->j", Y, Y)
+
+    def times(self, Y: NDArray, B: NDArray) -> NDArray:
+        """Return Y B."""
+        return Y @ B
 
 
 def _digest(arrays: dict[str, NDArray]) -> str:

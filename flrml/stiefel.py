@@ -6,7 +6,7 @@ feasible method for optimization with orthogonality constraints", Mathematical P
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,32 +20,40 @@ MAX_TRIALS = 25
 
 
 class Problem(Protocol):
-    """A function of P that may know P only through a linear image E(P), such as V P."""
+    """A function of P that may know P only through a linear image E(P), such as V P.
 
-    def image(self, P: NDArray) -> NDArray:
+    Images are opaque to the search: any object will do.
+    """
+
+    def image(self, P: NDArray) -> Any:
         """Return E(P); linear in P."""
 
-    def value(self, E: NDArray) -> float:
+    def combine(self, E: Any, a: NDArray, EQ: Any, b: NDArray) -> Any:
+        """Return the image of P a + Q b from those of P and Q."""
+
+    def value(self, E: Any) -> float:
         """Return the value at a trial point with image E."""
 
-    def along(self, E: NDArray, EQ: NDArray) -> Callable[[NDArray, NDArray], float]:
+    def along(self, E: Any, EQ: Any) -> Callable[[NDArray, NDArray], float]:
         """Return the value of E a + EQ b as a function of (a, b), for when many such points are tried."""
 
-    def accept(self, E: NDArray) -> tuple[float, Callable[[], NDArray]]:
+    def accept(self, E: Any) -> tuple[float, Callable[[], NDArray]]:
         """Move to the point with image E: return the value to compare trials with, and the gradient on demand.
 
-        The gradient is asked for only where the search goes on, before the next call of ``accept``.
+        The gradient is computed only if the search goes on, before the next call of ``accept``.
         """
 
 
 @dataclass
 class Minimum:
-    """Where :func:`minimize` stopped.
+    """The point at which :func:`minimize` stopped.
 
     Attributes
     ----------
-    P, E : ndarray
-        The point and its image.
+    P : ndarray
+        The point.
+    E : image
+        Its image.
     values : list of float
         Value at the start and after every iteration.
     steps : list of float
@@ -55,7 +63,7 @@ class Minimum:
     """
 
     P: NDArray
-    E: NDArray
+    E: Any
     values: list[float] = field(default_factory=list)
     steps: list[float] = field(default_factory=list)
     converged: bool = False
@@ -128,7 +136,7 @@ def minimize(
     problem: Problem,
     P: NDArray,
     *,
-    E: NDArray | None = None,
+    E: Any = None,
     max_iter: int = 20,
     tol: float = 1e-3,
     callback: Callable[[int, Minimum], None] | None = None,
@@ -144,13 +152,13 @@ def minimize(
         Value, gradient and linear image.
     P : ndarray of shape (r, d)
         Start, with orthonormal columns.
-    E : ndarray, optional
-        The image of P, where it is known already.
+    E : image, optional
+        The image of P, if it is known already.
     max_iter : int
         Largest number of iterations.
     tol : float
-        Stop where the value changes by less than this, relative to its size plus one. Met within the first two
-        iterations, the tolerance is made ten times smaller instead.
+        Stop when the value changes by less than this, relative to its size plus one. If that happens within the
+        first two iterations, the tolerance is made ten times smaller instead.
     callback : callable, optional
         Called with the iteration's number and the state so far after every iteration.
     """
@@ -173,7 +181,7 @@ def minimize(
         EQ = problem.image(curve.Q)
         # The image of the first trial is most often the next point's; further trials do without theirs.
         a, b = curve.coefficients(tau)
-        E_next = _combined(E, EQ, a, b)
+        E_next = problem.combine(E, a, EQ, b)
         if problem.value(E_next) > average - tau * required:
             value_at = problem.along(E, EQ)
             for _ in range(MAX_TRIALS - 1):
@@ -181,7 +189,7 @@ def minimize(
                 a, b = curve.coefficients(tau)
                 if value_at(a, b) <= average - tau * required:
                     break
-            E_next = _combined(E, EQ, a, b)
+            E_next = problem.combine(E, a, EQ, b)
         P_next, E = P @ a + curve.Q @ b, E_next
         P, moved = P_next, P_next - P
         previous, (value, gradient) = value, problem.accept(E)
@@ -221,12 +229,6 @@ def _complement(P: NDArray, H: NDArray) -> tuple[NDArray, NDArray]:
             pass
     basis, R = np.linalg.qr(np.hstack((P, H)))
     return basis[:, d:], R[d:, d:]
-
-
-def _combined(E: NDArray, EQ: NDArray, a: NDArray, b: NDArray) -> NDArray:
-    out = E @ a.astype(E.dtype)
-    out += EQ @ b.astype(E.dtype)
-    return out
 
 
 def _barzilai_borwein(moved: NDArray, turned: NDArray, iteration: int) -> float:

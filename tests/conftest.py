@@ -10,6 +10,7 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
 from flrml import decompose, draw_triplets
+from flrml.reference import decompose_centered
 
 settings.register_profile("flrml", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("flrml")
@@ -36,7 +37,7 @@ def small_digits():
         y_test=y[600:1000],
         triplets=draw_triplets(y_train, 5, 0),
         spectrum=decompose(train, 500),
-        centred=decompose(train, 500, centred=True),
+        centered=decompose_centered(train, 500),
     )
 
 

@@ -15,7 +15,7 @@ def z_by_loops(Y, triplets):
 
 
 class LiteralLoss:
-    """The loss of the ``"paper"`` variant as a function of P through K = −Vᵀ A Λ V."""
+    """The margin loss as a function of P through K = −Vᵀ A Λ V."""
 
     def __init__(self, V, contrasts, margin, active):
         self.V, self.contrasts, self.margin, self.active = V, contrasts, margin, active
@@ -30,6 +30,9 @@ class LiteralLoss:
 
     def image(self, P):
         return P.astype(self.V.dtype)
+
+    def combine(self, P, a, Q, b):
+        return P @ a.astype(P.dtype) + Q @ b.astype(P.dtype)
 
     def value(self, P):
         return objective(self.k(P), self.margin, self.active.sum())

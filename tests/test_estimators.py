@@ -1,4 +1,5 @@
 import pickle
+import warnings
 
 import joblib
 import numpy as np
@@ -11,49 +12,57 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from flrml import FLRML, MFLRML, BinaryRows, decompose, draw_triplets, knn_accuracy, stiefel
-from flrml.exceptions import FlrmlWarning, SpectrumError
+from flrml import (
+    FLRML,
+    MFLRML,
+    BinaryRows,
+    RidgeFLRML,
+    RidgeMFLRML,
+    decompose,
+    draw_triplets,
+    knn_accuracy,
+    stiefel,
+)
+from flrml.exceptions import FlrmlWarning, OverfittingWarning, SpectrumError
 from flrml.loss import softplus
+from flrml.reference import ReferenceFLRML, ReferenceMFLRML, decompose_centered
 from flrml.triplets import contrast_matrix, triplet_counts
 
-VARIANTS = ("paper", "reference", "ridge")
+ALL = (FLRML, MFLRML, ReferenceFLRML, ReferenceMFLRML, RidgeFLRML, RidgeMFLRML)
 both = pytest.mark.parametrize("Estimator", [FLRML, MFLRML])
-variants = pytest.mark.parametrize("variant", VARIANTS)
+every = pytest.mark.parametrize("Estimator", ALL)
 
 
-@parametrize_with_checks([E(2, variant=v) for E in (FLRML, MFLRML) for v in VARIANTS])
+@parametrize_with_checks([Estimator(2) for Estimator in ALL])
 @pytest.mark.filterwarnings("ignore::flrml.exceptions.FlrmlWarning")
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
 
-@both
-@variants
-def test_digits_are_told_apart(Estimator, variant, digits):
+@every
+def test_digits_are_told_apart(Estimator, digits):
     X, y, X_test, y_test = digits
-    model = Estimator(20, variant=variant, random_state=0).fit(X, y)
+    model = Estimator(20, random_state=0).fit(X, y)
     assert knn_accuracy(model.transform(X), y, model.transform(X_test), y_test) > 0.9
     assert model.components_.shape == (20, 64)
     assert model.weights_.shape == (20,)
     assert np.all(model.weights_ >= 0)
 
 
-@both
-@variants
+@every
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_type_of_the_input_is_kept(Estimator, variant, dtype, digits):
+def test_the_type_of_the_input_is_kept(Estimator, dtype, digits):
     X, y = digits[0].astype(dtype), digits[1]
-    model = Estimator(8, variant=variant, random_state=0).fit(X, y)
+    model = Estimator(8, random_state=0).fit(X, y)
     assert model.components_.dtype == dtype
     assert model.transform(X).dtype == dtype
     assert model.weights_.dtype == dtype
 
 
-@both
-@variants
-def test_sparse_rows_give_the_same_map(Estimator, variant, text):
+@every
+def test_sparse_rows_give_the_same_map(Estimator, text):
     X, y = text
-    dense, sparse = (Estimator(5, variant=variant, random_state=0).fit(rows, y) for rows in (X.toarray(), X))
+    dense, sparse = (Estimator(5, random_state=0).fit(rows, y) for rows in (X.toarray(), X))
     assert np.allclose(dense.transform(X.toarray()), sparse.transform(X), atol=1e-6)
 
 
@@ -97,9 +106,8 @@ def test_triplets_stand_in_for_labels(Estimator, digits):
 
 def test_the_training_embedding_is_that_of_the_descent(digits):
     X, y = digits[:2]
-    for variant in ("paper", "reference"):
-        model = FLRML(8, variant=variant, random_state=0).fit(X, y)
-        V = decompose(X, centred=variant == "reference")
+    for Estimator, V in ((FLRML, decompose(X)), (ReferenceFLRML, decompose_centered(X))):
+        model = Estimator(8, random_state=0).fit(X, y)
         Y = model.transform(X)
         projection = V.transposed_matmul(Y)
         assert np.allclose(projection.T @ projection, np.diag(model.weights_), atol=1e-6)
@@ -120,10 +128,12 @@ def test_a_spectrum_can_be_used_again(digits, tmp_path):
     assert first.spectrum_.X is None
     second = FLRML(8, random_state=0).fit(X, y, spectrum=first.spectrum_)
     assert np.allclose(first.components_, second.components_)
-    with pytest.raises(SpectrumError, match="made from other data"):
+    with pytest.raises(SpectrumError, match="does not belong to the given ndarray"):
         FLRML(8).fit(X[:-1], y[:-1], spectrum=first.spectrum_)
-    with pytest.raises(SpectrumError, match="centred=True"):
-        FLRML(8, variant="reference").fit(X, y, spectrum=first.spectrum_)
+    with pytest.raises(SpectrumError, match="does not belong to the given CenteredRows"):
+        ReferenceFLRML(8).fit(X, y, spectrum=first.spectrum_)
+    bound = decompose_centered(X)
+    assert ReferenceFLRML(8, random_state=0).fit(X, y, spectrum=bound).n_iter_ > 0
 
 
 def test_a_random_start_can_be_chosen(digits):
@@ -180,7 +190,7 @@ def test_all_rows_zero_is_refused(Estimator):
 
 
 @both
-@pytest.mark.parametrize("parameters", [{"n_components": 0}, {"margin_ratio": 0.0}, {"variant": "fast"}])
+@pytest.mark.parametrize("parameters", [{"n_components": 0}, {"margin_ratio": 0.0}])
 def test_parameters_out_of_range_are_named(Estimator, parameters, digits):
     with pytest.raises(ValueError, match=next(iter(parameters))):
         Estimator(**parameters).fit(*digits[:2])
@@ -222,6 +232,19 @@ def test_progress_is_printed_when_asked(Estimator, digits, capsys):
     assert f"[{Estimator.__name__}]" in capsys.readouterr().out
     Estimator(8, random_state=0).fit(*digits[:2])
     assert capsys.readouterr().out == ""
+
+
+@both
+def test_a_rank_close_to_the_number_of_rows_warns_once_and_names_the_remedy(Estimator, text, digits):
+    X, y = text
+    with pytest.warns(OverfittingWarning, match=r"close to its 160 rows.*use RidgeFLRML$") as found:
+        Estimator(5, random_state=0).fit(X, y)
+    assert len(found) == 1
+    assert found[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Estimator(5, random_state=0).fit(*digits[:2])
+        RidgeFLRML(5, random_state=0).fit(X, y)
 
 
 def dense_step(X, T, random, d, margin_ratio):

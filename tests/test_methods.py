@@ -30,7 +30,7 @@ def short(name, **overrides):
 
 def fitted(name, data, X=None, **overrides):
     method, same = METHODS[name], X is None
-    spectrum = (data.centred if method.centred else data.spectrum) if same else None
+    spectrum = (data.centered if method.spectrum_kind == "centered" else data.spectrum) if same else None
     arguments = method.fit_arguments(triplets=data.triplets, spectrum=spectrum)
     return short(name, **overrides).fit(data.X if same else X, data.y, **arguments)
 
@@ -79,7 +79,7 @@ def test_binary_rows_on_the_data_itself(name, small_digits):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_supervision_is_asked_for(name, small_digits):
-    if METHODS[name].supervision == "none":
+    if not short(name).__sklearn_tags__().target_tags.required:
         short(name).fit(small_digits.X)
     else:
         with pytest.raises(ValueError, match="requires y"):
@@ -87,10 +87,14 @@ def test_supervision_is_asked_for(name, small_digits):
 
 
 def test_unknown_names_are_explained():
-    with pytest.raises(ValueError, match=r"'lmmn' \(did you mean 'lmnn'\?\).*there are: flrml,"):
+    with pytest.raises(ValueError, match=r"'lmmn' \(did you mean 'lmnn'\?\).*choose from flrml,"):
         build("lmmn")
     with pytest.raises(ValueError, match=r"'lmnn' has no parameter 'max_iters' \(did you mean 'max_iter'\?\)"):
         build("lmnn", max_iters=3)
+    with pytest.raises(ValueError, match="no parameter 'variant'; choose the method flrml, flrml-reference"):
+        build("flrml", variant="reference")
+    with pytest.raises(ValueError, match=r"no parameter 'margin_ratio'.*this method has `margin`"):
+        build("flrml-ridge", margin_ratio=1.0)
 
 
 def test_entries_are_consistent():
@@ -99,7 +103,7 @@ def test_entries_are_consistent():
         assert method.name == name
         defaults = method.estimator().get_params()
         for parameter, value in method.parameters.items():
-            assert parameter in ("variant", "whiten") or defaults[parameter] == value
+            assert defaults[parameter] != value
         assert method.table == (3 if method.uses_spectrum else 4)
         build(name)
 

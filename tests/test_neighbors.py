@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -6,7 +7,8 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import normalize
 
 from flrml import BinaryRows, neighbors
-from flrml.neighbors import knn_accuracy, knn_predict, nearest, vote
+from flrml.neighbors import knn_accuracy, knn_predict, majority_vote, nearest
+from flrml.reference import farthest_vote
 
 
 def embeddings(n, seed, dtype=np.float64):
@@ -63,14 +65,14 @@ def brute_force_vote(labels, distances=None):
 def test_votes_equal_counting_by_hand(labels, seed):
     labels = np.array(labels)
     distances = np.sort(np.random.RandomState(seed).randint(1, 4, labels.shape), axis=1).astype(float)
-    assert vote(labels).tolist() == brute_force_vote(labels)
-    assert vote(labels, distances).tolist() == brute_force_vote(labels, distances)
+    assert majority_vote(labels, distances).tolist() == brute_force_vote(labels)
+    assert farthest_vote(labels, distances).tolist() == brute_force_vote(labels, distances)
 
 
 def test_ties_go_to_the_nearest_and_the_reference_vote_to_the_farthest():
     labels, distances = np.array([[2, 1, 1, 2, 0]]), np.array([[1.0, 2.0, 3.0, 4.0, 9.0]])
-    assert vote(labels) == [2]
-    assert vote(labels, distances) == [0]
+    assert majority_vote(labels, distances) == [2]
+    assert farthest_vote(labels, distances) == [0]
 
 
 def test_sparse_rows_count_like_dense_ones():
@@ -99,16 +101,50 @@ def test_few_training_rows_and_empty_rows_are_fine():
     ("options", "message"),
     [
         ({"metric": "manhattan"}, "metric must be one of"),
-        ({"vote": "loudest"}, "vote must be one of"),
+        ({"n_neighbors": 0}, "n_neighbors must be a positive integer, got 0"),
+        ({"n_neighbors": 2.5}, "n_neighbors must be a positive integer"),
+        ({"metric": "bilinear", "W": np.eye(2)}, r"W must have the shape \(3, 3\), got \(2, 2\)"),
+        ({"metric": "bilinear", "W": np.full((3, 3), np.nan)}, "W contains NaN"),
     ],
 )
-def test_unknown_rules_are_refused(options, message):
+def test_options_out_of_range_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         knn_accuracy(np.eye(3), [0, 1, 1], np.eye(3), [0, 1, 1], **options)
 
 
-def test_labels_must_match_rows():
-    with pytest.raises(ValueError, match="3 training rows but 2 labels"):
-        knn_accuracy(np.eye(3), [0, 1], np.eye(3), [0, 1, 1])
-    with pytest.raises(ValueError, match="3 test rows but 1 labels"):
-        knn_accuracy(np.eye(3), [0, 1, 1], np.eye(3), [0])
+@pytest.mark.parametrize(
+    ("train", "y_train", "test", "y_test", "message"),
+    [
+        (np.eye(3), [0, 1], np.eye(3), [0, 1, 1], "inconsistent numbers of samples"),
+        (np.eye(3), [0, 1, 1], np.eye(3), [0], "inconsistent numbers of samples"),
+        (np.eye(3), [0, 1, 1], np.eye(3), ["0", "1", "1"], "Mix of label input types"),
+        (np.eye(3), [0, 1, 1], np.empty((0, 3)), [], r"0 sample\(s\)"),
+        (np.eye(3), [0, 1, 1], np.eye(3)[:, :2], [0, 1, 1], "train has 3 columns, but test has 2"),
+        (np.eye(3), np.eye(3), np.eye(3), [0, 1, 1], "y should be a 1d array"),
+    ],
+)
+def test_labels_and_rows_that_do_not_fit_are_refused(train, y_train, test, y_test, message):
+    with pytest.raises(ValueError, match=message):
+        knn_accuracy(train, y_train, test, y_test)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean", "bilinear"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_values_that_are_not_finite_are_refused(metric, sparse):
+    bad = np.eye(3)
+    bad[1, 1] = np.nan
+    rows = sp.csr_matrix(bad) if sparse else bad
+    for train, test in ((rows, np.eye(3)), (np.eye(3), rows)):
+        with pytest.raises(ValueError, match="contains NaN"):
+            knn_accuracy(train, [0, 1, 1], test, [0, 1, 1], metric=metric)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
+def test_lists_data_frames_and_columns_of_labels_give_the_same_accuracy():
+    train, test = embeddings(60, 0), embeddings(30, 1)
+    y, y_test = (train[:, 0] > 0).astype(int), (test[:, 0] > 0).astype(int)
+    expected = knn_accuracy(train, y, test, y_test)
+    assert expected > 0.6
+    assert knn_accuracy(train.tolist(), y.tolist(), test.tolist(), y_test.tolist()) == expected
+    assert knn_accuracy(pd.DataFrame(train), pd.Series(y), pd.DataFrame(test), pd.Series(y_test)) == expected
+    assert knn_accuracy(train, y[:, None], test, y_test[:, None]) == expected

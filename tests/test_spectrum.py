@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -7,6 +8,7 @@ from sklearn.preprocessing import normalize
 
 from flrml import Spectrum, decompose
 from flrml.exceptions import SpectrumError
+from flrml.reference import CenteredRows, decompose_centered
 
 
 def data(n, n_features, dtype=np.float64, sparse=False, seed=0):
@@ -16,9 +18,9 @@ def data(n, n_features, dtype=np.float64, sparse=False, seed=0):
     return sp.csr_matrix(X) if sparse else X
 
 
-def dense_of(X, centred=False):
+def dense_of(X, centered=False):
     X = X.toarray() if sp.issparse(X) else np.asarray(X)
-    return X - X.mean(axis=1, keepdims=True) if centred else X
+    return X - X.mean(axis=1, keepdims=True) if centered else X
 
 
 shapes = pytest.mark.parametrize(("n", "n_features"), [(12, 30), (30, 12)], ids=["wide", "tall"])
@@ -26,13 +28,13 @@ shapes = pytest.mark.parametrize(("n", "n_features"), [(12, 30), (30, 12)], ids=
 
 @shapes
 @pytest.mark.parametrize("method", ["gram", "randomized"])
-@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("centered", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_spectrum_equals_the_dense_svd(n, n_features, method, centred, sparse, dtype):
+def test_spectrum_equals_the_dense_svd(n, n_features, method, centered, sparse, dtype):
     X = data(n, n_features, dtype, sparse)
-    S = decompose(X, centred=centred, method=method, random_state=0)
-    dense = dense_of(X, centred).astype(np.float64)
+    S = decompose(CenteredRows(X) if centered else X, method=method, random_state=0)
+    dense = dense_of(X, centered).astype(np.float64)
     values = np.linalg.svd(dense, compute_uv=False)
     values = values[values > 1e-5 * values[0]]
     tolerance = 2e-3 if dtype == np.float32 else 1e-7
@@ -93,6 +95,20 @@ def test_a_memory_map_is_decomposed_in_place(tmp_path):
     assert np.allclose(S @ np.eye(S.rank), decompose(X) @ np.eye(S.rank))
 
 
+def test_lists_and_data_frames_are_decomposed_like_arrays():
+    X = data(12, 30)
+    expected = decompose(X).singular_values
+    for rows in (X.tolist(), pd.DataFrame(X)):
+        assert np.array_equal(decompose(rows).singular_values, expected)
+    with pytest.raises(ValueError, match="contains NaN"):
+        decompose(np.where(X > 0, X, np.nan))
+
+
+def test_the_authors_cut_drops_small_singular_values():
+    X = np.eye(3, 6) * np.array([1.0, 1e-4, 5e-6])[:, None]
+    assert decompose_centered(X).rank < decompose(CenteredRows(X)).rank
+
+
 def test_zero_rank_is_refused():
     with pytest.raises(ValueError, match="rank 0"):
         decompose(np.zeros((4, 3)))
@@ -103,9 +119,9 @@ def test_zero_rank_is_refused():
 @pytest.mark.parametrize("method", ["gram", "randomized"])
 def test_saving_and_loading_keeps_everything(tmp_path, method):
     X = data(12, 30, sparse=True)
-    S = decompose(X, 8, centred=True, method=method, random_state=0)
+    S = decompose(CenteredRows(X), 8, method=method, random_state=0)
     S.save(tmp_path / "deep" / "spectrum.npz")
-    again = Spectrum.load(tmp_path / "deep" / "spectrum.npz", X, max_rank=8, centred=True)
+    again = Spectrum.load(tmp_path / "deep" / "spectrum.npz", CenteredRows(X), max_rank=8)
     B = np.eye(S.rank)
     assert np.array_equal(S @ B, again @ B)
     assert np.array_equal(S.lift(B), again.lift(B))
@@ -116,7 +132,7 @@ def test_a_spectrum_of_other_data_or_settings_is_refused_by_name(tmp_path):
     path = tmp_path / "spectrum.npz"
     X = data(12, 30)
     decompose(X, 8).save(path)
-    with pytest.raises(SpectrumError, match=r"spectrum.npz: this spectrum was made from other data"):
+    with pytest.raises(SpectrumError, match=r"spectrum.npz: this spectrum does not belong to the given ndarray"):
         Spectrum.load(path, X * 1.000001)
     with pytest.raises(SpectrumError, match=r"spectrum.npz was made with max_rank=8, wanted max_rank=9"):
         Spectrum.load(path, X, max_rank=9)
@@ -146,5 +162,5 @@ def test_a_truncated_file_is_refused_by_name(tmp_path, length):
     path = tmp_path / "spectrum.npz"
     decompose(data(12, 30)).save(path)
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(SpectrumError, match=r"spectrum.npz is not a readable spectrum"):
+    with pytest.raises(SpectrumError, match=r"spectrum.npz is damaged"):
         Spectrum.load(path)

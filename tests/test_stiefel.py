@@ -16,6 +16,9 @@ class Plain:
     def image(self, P):
         return P
 
+    def combine(self, P, a, Q, b):
+        return P @ a + Q @ b
+
     def value(self, P):
         return self.function(P)
 

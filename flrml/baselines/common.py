@@ -1,32 +1,22 @@
-"""What the baselines share: their base class, the reduced data, sums over pairs, and the cut to a rank."""
+"""Common parts of the baselines: their base class, the reduced data, sums over pairs, and the cut to a rank."""
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import check_consistent_length, column_or_1d
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.multiclass import check_classification_targets
 
-from flrml.exceptions import NoSolutionError, SpectrumError
-from flrml.metric import LowRankMetric
+from flrml.metric import POSITIVE_INTEGER, LowRankMetric
 from flrml.neighbors import nearest
 from flrml.spectrum import Spectrum, decompose
 
 BLOCK_VALUES = 2**22  # values of a temporary array that is made block by block
-POSITIVE_INTEGER = Interval(Integral, 1, None, closed="left")
 
 
 class Baseline(LowRankMetric):
-    """A method to compare with.
-
-    ``neighbor_metric`` names the rule by which the method's own neighbours are found: ``"cosine"`` or
-    ``"euclidean"`` between embedded rows, or ``"bilinear"`` with the matrix ``similarity_`` between them.
-    """
+    """A method to compare with."""
 
     neighbor_metric: ClassVar[str] = "euclidean"
     _parameter_constraints: dict = {
@@ -36,24 +26,12 @@ class Baseline(LowRankMetric):
         "verbose": ["verbose"],
     }
 
-    def _labels(self, X: Any, y: Any) -> NDArray[np.int64]:
-        """Labels as numbers 0, 1, …; at least two classes."""
-        if y is None:
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(X, y)
-        check_classification_targets(y)
-        classes, label = np.unique(y, return_inverse=True)
+    def _check_classes(self, X: Any, y: Any) -> NDArray[np.int64]:
+        """Return labels as numbers 0, 1, …; there must be two classes at least."""
+        classes, label = np.unique(self._check_labels(X, y), return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"{type(self).__name__} needs at least two classes, y has {len(classes)} class(es)")
         return label
-
-    def _found(self, L: NDArray, history: Any = (), n_iter: int = 1) -> None:
-        """Keep the map L and how it was found; a map that is zero or not finite is no solution."""
-        require_solution(type(self).__name__, L)
-        self.components_ = L
-        self.history_ = np.asarray(history, dtype=np.float64)
-        self.n_iter_ = int(n_iter)
 
 
 class ReducedBaseline(Baseline):
@@ -65,9 +43,7 @@ class ReducedBaseline(Baseline):
     def _reduce(self, X: Any, spectrum: Spectrum | None, random: np.random.RandomState) -> "Reduced":
         if spectrum is None:
             spectrum = decompose(X, self.max_rank, random_state=random)
-        elif spectrum.settings["centred"]:
-            raise SpectrumError(f"{type(self).__name__} needs a spectrum made with centred=False")
-        elif spectrum.X is not X:
+        elif not spectrum.is_bound_to(X):
             spectrum = spectrum.bind(X)
         return Reduced.of(spectrum, self.max_rank)
 
@@ -118,15 +94,6 @@ class Reduced:
         scaled = Lz * self.singular_values
         Q = scipy.linalg.eigh(scaled @ scaled.T, subset_by_index=(len(Lz) - d, len(Lz) - 1))[1]
         return Q[:, ::-1].T @ Lz
-
-
-def require_solution(name: str, *parts: NDArray) -> None:
-    """Raise NoSolutionError unless every part is finite and has an entry that is not zero."""
-    for part in parts:
-        if part.size == 0 or not np.any(part):
-            raise NoSolutionError(f"{name} ends with a metric that is zero")
-        if not np.isfinite(part).all():
-            raise NoSolutionError(f"{name} ends with a metric that is not finite")
 
 
 def pairs_of(triplets: NDArray) -> tuple[NDArray, NDArray, NDArray]:

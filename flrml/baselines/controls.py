@@ -103,5 +103,5 @@ class SVDControl(_Unsupervised, ReducedBaseline):
         X = self._check_rows(X, reset=True)
         reduced = self._reduce(X, spectrum, check_random_state(self.random_state))
         sigma = reduced.singular_values
-        self._found(reduced.lift(np.diag(1 / sigma if self.whiten else np.ones_like(sigma))), n_iter=0)
+        self._set_result(reduced.lift(np.diag(1 / sigma if self.whiten else np.ones_like(sigma))), n_iter=0)
         return self

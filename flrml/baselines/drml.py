@@ -109,7 +109,7 @@ class DRML(Baseline):
         """Learn the map from labels or triplets; see :meth:`flrml.MFLRML.fit` for the arguments."""
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         random = check_random_state(self.random_state)
-        T = self._triplets(X, y, triplets, random)
+        T = self._check_triplets(X, y, triplets, self.n_triplets, random)
         W = self._start(X, random)
         Y = product(X, W)
         spread = float(np.median(squared_distances(Y, T[:, 0], T[:, 2])))
@@ -122,16 +122,17 @@ class DRML(Baseline):
             raise NoSolutionError("DRML ends with a metric that is not finite")
         values, H = scipy.linalg.eigh(M)
         L = (np.sqrt(np.maximum(values, 0))[:, None] * H.T) @ W.T
-        self._found(L.astype(X.dtype), history, len(history) - 1)
+        self._set_result(L.astype(X.dtype), history, len(history) - 1)
         return self
 
     def _start(self, X: Any, random: np.random.RandomState) -> NDArray[np.float64]:
-        d = self._directions(min(X.shape), f"the {X.shape[0]} rows or {X.shape[1]} columns of X")
+        limit = f"the {X.shape[0]} rows or {X.shape[1]} columns of X"
+        d = self._check_directions(self.n_components, min(X.shape), limit)
         if self.init == "random":
             return stiefel.random_point(X.shape[1], d, random)
         reduced = Reduced.of(decompose(X, d, random_state=random), d)
         if reduced.rank < d:
-            d = self._directions(reduced.rank, f"the rank {reduced.rank} of the data")
+            d = self._check_directions(self.n_components, reduced.rank, f"the rank {reduced.rank} of the data")
         U = reduced.lift(np.eye(reduced.rank, dtype=reduced.Z.dtype)).T.astype(np.float64)
         return stiefel.polar(U)
 

@@ -105,10 +105,10 @@ class FRML(ReducedBaseline):
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None) -> "FRML":
         """Learn the metric from labels; see :meth:`flrml.FLRML.fit` for the arguments."""
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
-        label = self._labels(X, y)
+        label = self._check_classes(X, y)
         reduced = self._reduce(X, spectrum, check_random_state(self.random_state))
         Z = reduced.Z
-        d = self._directions(reduced.rank, f"the rank {reduced.rank} of the data")
+        d = self._check_directions(self.n_components, reduced.rank, f"the rank {reduced.rank} of the data")
         problem = Objective.of_labels(Z, label, self.n_neighbors, self.lam)
         Q = np.eye(reduced.rank, d, dtype=Z.dtype)
         distance = float(np.median(squared_distances(Z[:, :d], *problem.near)))
@@ -135,10 +135,10 @@ class FRML(ReducedBaseline):
             Q, s, step = Q_next, s_next, 4 * step
             previous, (value, GQ) = value, problem.value_gradient(Q, s)
             history.append(value)
-            self._say(f"iteration {iteration}/{self.max_iter}: objective {value:.6g}")
+            self._log(f"iteration {iteration}/{self.max_iter}: objective {value:.6g}")
             if iteration > 1 and previous - value <= self.tol * abs(previous):
                 break
-        self._found(reduced.lift((Q * np.sqrt(s)).T), history, len(history) - 1)
+        self._set_result(reduced.lift((Q * np.sqrt(s)).T), history, len(history) - 1)
         return self
 
 

@@ -80,12 +80,12 @@ class KISSME(ReducedBaseline):
         """Learn the metric from labels or triplets; see :meth:`flrml.FLRML.fit` for the arguments."""
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         random = check_random_state(self.random_state)
-        T = self._triplets(X, y, triplets, random)
+        T = self._check_triplets(X, y, triplets, self.n_triplets, random)
         reduced = self._reduce(X, spectrum, random)
         S, D = (regularized(C, self.ridge) for C in pair_covariances(reduced.Z, T))
         M = metric_of(S, D, self.lam)
         Lz = reduced.strongest(psd_factor(M), self.n_components)
-        self._found(reduced.lift(Lz.astype(reduced.Z.dtype)))
+        self._set_result(reduced.lift(Lz.astype(reduced.Z.dtype)))
         return self
 
 

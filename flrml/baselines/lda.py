@@ -12,9 +12,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from flrml.baselines.common import ReducedBaseline
-from flrml.search import folds
+from flrml.ridge.selection import folds
+from flrml.ridge.supervision import Labels
 from flrml.spectrum import Spectrum
-from flrml.supervision import Labels
 
 SHRINKAGES = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
 
@@ -67,21 +67,20 @@ class LDA(ReducedBaseline):
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None) -> "LDA":
         """Learn the directions from labels; see :meth:`flrml.FLRML.fit` for the arguments."""
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
-        label = self._labels(X, y)
+        label = self._check_classes(X, y)
         reduced = self._reduce(X, spectrum, check_random_state(self.random_state))
         d = min(self.n_components, int(label.max()), reduced.rank)
         solver = LinearDiscriminantAnalysis(solver="eigen", shrinkage=self.shrinkage, n_components=d)
         solver.fit(reduced.Z, label)
         Lz = solver.scalings_[:, :d].T
-        self._found(reduced.lift(Lz.astype(reduced.Z.dtype)))
+        self._set_result(reduced.lift(Lz.astype(reduced.Z.dtype)))
         return self
 
 
 class TunedLDA(ReducedBaseline):
     """Linear discriminant analysis whose shrinkage is chosen by cosine 5-NN on training rows held out.
 
-    The split is that on which FLRML's ridge variant makes its choices, which judges by 2,000 of its rows at most;
-    groups stay together.
+    The held-out rows are those on which :class:`flrml.RidgeFLRML` makes its choices; groups stay together.
 
     Parameters
     ----------
@@ -118,21 +117,21 @@ class TunedLDA(ReducedBaseline):
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None, groups: Any = None) -> "TunedLDA":
         """Learn the directions from labels; see :meth:`flrml.FLRML.fit` for the arguments."""
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
-        label, random = self._labels(X, y), check_random_state(self.random_state)
+        label, random = self._check_classes(X, y), check_random_state(self.random_state)
         reduced = self._reduce(X, spectrum, random)
-        known, Z = Labels(label, groups), reduced.Z
-        parts = [(rows, held, _Scatter(Z[rows], label[rows])) for rows, held in folds(known, random)]
+        supervision, Z = Labels(label, groups), reduced.Z
+        parts = [(rows, held, _Scatter(Z[rows], label[rows])) for rows, held in folds(supervision, random)]
 
         def n_right(shrinkage: float) -> int:
             found = 0
             for rows, held, scatter in parts:
                 W = scatter.discriminants(shrinkage, self.n_components)
-                found += known.judge(Z[rows] @ W, rows, Z[held] @ W, held)[0]
+                found += supervision.judge(Z[rows] @ W, rows, Z[held] @ W, held)[0]
             return found
 
         self.shrinkage_ = max(SHRINKAGES, key=n_right) if parts else SHRINKAGES[3]
         W = _Scatter(Z, label).discriminants(self.shrinkage_, self.n_components)
-        self._found(reduced.lift(W.T))
+        self._set_result(reduced.lift(W.T))
         return self
 
 

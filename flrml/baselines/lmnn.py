@@ -116,10 +116,10 @@ class LMNN(ReducedBaseline):
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None) -> "LMNN":
         """Learn the map from labels; see :meth:`flrml.FLRML.fit` for the arguments."""
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
-        label = self._labels(X, y)
+        label = self._check_classes(X, y)
         reduced = self._reduce(X, spectrum, check_random_state(self.random_state))
         Z = reduced.Z
-        d = self._directions(reduced.rank, f"the rank {reduced.rank} of the data")
+        d = self._check_directions(self.n_components, reduced.rank, f"the rank {reduced.rank} of the data")
         targets = neighbors_within(Z, label, self.n_targets)
         L = np.eye(d, reduced.rank, dtype=Z.dtype)
         L /= np.sqrt(max(np.median(squared_distances(Z @ L.T, *targets)), 1e-12))
@@ -134,10 +134,10 @@ class LMNN(ReducedBaseline):
             budget = min(self.refresh, self.max_iter + 1 - len(history))
             found = _lbfgs(objective, L, budget, history)
             L = found.x.reshape(L.shape).astype(Z.dtype)
-            self._say(f"iteration {len(history) - 1}/{self.max_iter}: objective {history[-1]:.6g}")
+            self._log(f"iteration {len(history) - 1}/{self.max_iter}: objective {history[-1]:.6g}")
             if started - found.fun <= self.tol * abs(started) or len(history) > self.max_iter:
                 break
-        self._found(reduced.lift(L), history, len(history) - 1)
+        self._set_result(reduced.lift(L), history, len(history) - 1)
         return self
 
 

@@ -58,8 +58,6 @@ class LRSML(ReducedBaseline):
     ----------
     components_ : ndarray of shape (d, D)
         The map L with similarity (L x)ᵀ(L x').
-    similarity_ : ndarray of shape (d, d)
-        Matrix between embedded rows: the identity.
     n_iter_ : int
         Iterations done.
     history_ : ndarray of shape (n_iter_ + 1,)
@@ -106,7 +104,7 @@ class LRSML(ReducedBaseline):
         """Learn the similarity from labels or triplets; see :meth:`flrml.FLRML.fit` for the arguments."""
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         random = check_random_state(self.random_state)
-        T = self._triplets(X, y, triplets, random)
+        T = self._check_triplets(X, y, triplets, self.n_triplets, random)
         reduced = self._reduce(X, spectrum, random)
         admm = ADMM(PairSimilarities(reduced.Z, *pairs_of(T)), self.alpha, self.epsilon, self.rho)
         history = [admm.objective()]
@@ -114,12 +112,11 @@ class LRSML(ReducedBaseline):
             residual, change = admm.step()
             history.append(admm.objective())
             if iteration % 10 == 0:
-                self._say(f"iteration {iteration}/{self.max_iter}: objective {history[-1]:.6g}")
+                self._log(f"iteration {iteration}/{self.max_iter}: objective {history[-1]:.6g}")
             if residual <= self.tol and change <= self.tol:
                 break
         Lz = psd_factor(admm.W)[: self.n_components]
-        self._found(reduced.lift(Lz.astype(reduced.Z.dtype)), history, len(history) - 1)
-        self.similarity_ = np.eye(len(Lz), dtype=reduced.Z.dtype)
+        self._set_result(reduced.lift(Lz.astype(reduced.Z.dtype)), history, len(history) - 1)
         return self
 
 

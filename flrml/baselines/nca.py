@@ -67,12 +67,12 @@ class NCA(ReducedBaseline):
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None) -> "NCA":
         """Learn the directions from labels; see :meth:`flrml.FLRML.fit` for the arguments."""
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
-        label = self._labels(X, y)
+        label = self._check_classes(X, y)
         reduced = self._reduce(X, spectrum, check_random_state(self.random_state))
         d = min(self.n_components, reduced.rank)
         length = np.linalg.norm(reduced.singular_values[:d]) / np.sqrt(len(label))
         start = np.eye(d, reduced.rank) * (self.scale / length)
         solver = NeighborhoodComponentsAnalysis(d, init=start, max_iter=self.max_iter).fit(reduced.Z, label)
         Lz = solver.components_
-        self._found(reduced.lift(Lz.astype(reduced.Z.dtype)), n_iter=solver.n_iter_)
+        self._set_result(reduced.lift(Lz.astype(reduced.Z.dtype)), n_iter=solver.n_iter_)
         return self

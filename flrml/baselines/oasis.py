@@ -10,7 +10,8 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from flrml.baselines.common import POSITIVE_INTEGER, ReducedBaseline, psd_factor, require_solution
+from flrml.baselines.common import POSITIVE_INTEGER, ReducedBaseline, psd_factor
+from flrml.metric import require_solution
 from flrml.spectrum import Spectrum
 
 BLOCK = 256  # triplets whose updates reach W together
@@ -92,7 +93,7 @@ class OASIS(ReducedBaseline):
         """Learn the similarity from labels or triplets; see :meth:`flrml.FLRML.fit` for the arguments."""
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         random = check_random_state(self.random_state)
-        T = self._triplets(X, y, triplets, random)
+        T = self._check_triplets(X, y, triplets, self.n_triplets, random)
         reduced = self._reduce(X, spectrum, random)
         Z = reduced.Z
         W = np.eye(reduced.rank, dtype=Z.dtype)
@@ -103,13 +104,13 @@ class OASIS(ReducedBaseline):
             for start in range(0, len(T), BLOCK):
                 total += passive_aggressive(W, Z, T[start : start + BLOCK], self.C).sum()
             history.append(total / len(T))
-            self._say(f"pass {i_pass + 1}/{self.n_passes}: mean loss {history[-1]:.6g}")
+            self._log(f"pass {i_pass + 1}/{self.n_passes}: mean loss {history[-1]:.6g}")
         if self.psd:
             F = psd_factor((W + W.T) / 2)
             W = F.T @ F
         require_solution("OASIS", W)
         self.similarity_ = W
-        self._found(reduced.lift(np.eye(reduced.rank, dtype=Z.dtype)), history, self.n_passes)
+        self._set_result(reduced.lift(np.eye(reduced.rank, dtype=Z.dtype)), history, self.n_passes)
         return self
 
     def pair_score(self, pairs: ArrayLike) -> NDArray:

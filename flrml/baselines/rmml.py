@@ -77,12 +77,12 @@ class RMML(ReducedBaseline):
         """Learn the metric from labels or triplets; see :meth:`flrml.FLRML.fit` for the arguments."""
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         random = check_random_state(self.random_state)
-        T = self._triplets(X, y, triplets, random)
+        T = self._check_triplets(X, y, triplets, self.n_triplets, random)
         reduced = self._reduce(X, spectrum, random)
         S, D = pair_covariances(reduced.Z, T)
         M = geodesic_metric(S, D, self.lam * np.trace(D) / len(D), self.t)
         Lz = reduced.strongest(psd_factor(M), self.n_components)
-        self._found(reduced.lift(Lz.astype(reduced.Z.dtype)))
+        self._set_result(reduced.lift(Lz.astype(reduced.Z.dtype)))
         return self
 
 

@@ -12,7 +12,8 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from flrml.baselines.common import POSITIVE_INTEGER, Baseline, Reduced, require_solution
+from flrml.baselines.common import POSITIVE_INTEGER, Baseline, Reduced
+from flrml.metric import require_solution
 from flrml.rows import product, row_blocks
 from flrml.spectrum import decompose
 
@@ -120,18 +121,18 @@ class SCML(Baseline):
         """
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         random = check_random_state(self.random_state)
-        label = self._labels(X, y)
-        T = self._triplets(X, label, triplets, random)
+        label = self._check_classes(X, y)
+        T = self._check_triplets(X, label, triplets, self.n_triplets, random)
         B = local_bases(X, label, self.n_bases, self.shrinkage, random)
         XB = product(X, B.T)
         self.weights_, history = dual_averaging(
-            XB, T, self.beta, self.gamma, self.n_steps, self.check_every, random, self._say
+            XB, T, self.beta, self.gamma, self.n_steps, self.check_every, random, self._log
         )
         active = self.weights_ > 0
         root = np.sqrt(self.weights_[active]).astype(B.dtype)
         Y = XB[:, active] * root
         Q = scipy.linalg.eigh(Y.T @ Y)[1][:, ::-1][:, : self.n_components]
-        self._found((Q * root[:, None]).T @ B[active], history, self.n_steps)
+        self._set_result((Q * root[:, None]).T @ B[active], history, self.n_steps)
         return self
 
 

@@ -10,7 +10,8 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from flrml.baselines.common import POSITIVE_INTEGER, Baseline, laplacian, require_solution
+from flrml.baselines.common import POSITIVE_INTEGER, Baseline, laplacian
+from flrml.metric import require_solution
 from flrml.rows import add_product_transposed, gram, product
 
 ROWS_AT_ONCE = 2**16
@@ -97,7 +98,7 @@ class SGDINC(Baseline):
         """
         X = self._check_rows(X, reset=True, lazy=True, ensure_min_samples=3)
         random = check_random_state(self.random_state)
-        T = self._triplets(X, y, triplets, random)
+        T = self._check_triplets(X, y, triplets, self.n_triplets, random)
         metric = FactoredMetric(X.shape[1], min(self.n_components, X.shape[1]), X.dtype)
         history, unit = [], 0.0
         for t in range(1, self.n_steps + 1):
@@ -109,10 +110,10 @@ class SGDINC(Baseline):
                 unit = 1 / _mean_squared_distance(batch, local)
             history.append(metric.step(batch, local, self.eta * unit / np.sqrt(t), self.lam))
             if t % 20 == 0:
-                self._say(f"step {t}/{self.n_steps}: objective {history[-1]:.6g}, rank {metric.rank}")
+                self._log(f"step {t}/{self.n_steps}: objective {history[-1]:.6g}, rank {metric.rank}")
         require_solution("SGDINC", metric.s)
         self.weights_ = metric.s.astype(X.dtype)
-        self._found(metric.take_map(), history, self.n_steps)
+        self._set_result(metric.take_map(), history, self.n_steps)
         return self
 
 

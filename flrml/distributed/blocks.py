@@ -1,11 +1,12 @@
-"""Blocks of rows that stay at their workers, and the two things done with them: map and sum.
+"""Blocks of rows that stay at their workers, and the two operations on them: map and sum.
 
 Every task is a pure function of its arguments and every argument is a future or part of the task itself, so the
-scheduler can make anything again that a dead worker held. Nothing is scattered.
+scheduler can recompute anything that a dead worker held.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from itertools import pairwise
 from typing import Any
 
@@ -18,25 +19,25 @@ from flrml.distributed.stored import opened
 FAN_IN = 8  # futures that one task of a sum adds up
 
 
-def connected() -> Client:
-    """The client of this process, or an error that says how to get one."""
+def active_client() -> Client:
+    """Return the Dask client of this process, or raise an error that says how to get one."""
     try:
         return default_client()
     except ValueError:
         raise RuntimeError(
-            "X is a dask array, but this process is connected to no cluster: make a `distributed.Client(address)` "
-            "first, or `distributed.Client()` for workers on this machine"
+            "no Dask client is active; create one with `distributed.Client()` for workers on this machine, or "
+            "`distributed.Client(address)` for a cluster"
         ) from None
 
 
 @contextmanager
-def rows_at_rest(client: Client) -> Iterator[None]:
-    """Keep the scheduler from handing tasks to idle workers, which would send them the rows, for as long as this.
+def without_work_stealing(client: Client) -> Iterator[None]:
+    """Keep the scheduler from moving tasks to idle workers, which would send them the rows.
 
     Parameters
     ----------
     client : Client
-        Of the cluster.
+        The client of the cluster.
     """
     stopped = client.run_on_scheduler(_stop_stealing)
     try:
@@ -65,7 +66,7 @@ class RowBlocks:
     """
 
     def __init__(self, X: Any):
-        self.client = connected()
+        self.client = active_client()
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions, got {X.ndim}")
         if len(X.chunks[1]) > 1:
@@ -74,7 +75,7 @@ class RowBlocks:
         holders = self.client.who_has(futures_of(X)) if futures_of(X) else {}
         self.places = [_holder(holders, part.key) for part in delayed]
         self.workers: list[str] = []
-        self.deal()
+        self.rebalance()
         self.futures = self._load(delayed)
         self.dtype = X.dtype
         if X.dtype not in (np.float32, np.float64):
@@ -87,7 +88,7 @@ class RowBlocks:
         self.shape = (int(self.bounds[-1]), int(X.shape[1]))
 
     def _load(self, delayed: list[Any]) -> list[Future]:
-        """Futures of the blocks, each at its place; one call a worker, as a call walks through the whole graph."""
+        """Load the blocks at their workers, in one call per worker, as a call walks through the whole graph."""
         futures: dict[int, Future] = {}
         for worker in self.workers:
             mine = [number for number, place in enumerate(self.places) if place == worker]
@@ -96,8 +97,8 @@ class RowBlocks:
             futures.update(zip(mine, loaded, strict=True))
         return [futures[number] for number in range(len(delayed))]
 
-    def deal(self) -> bool:
-        """Give workers that have joined, or live on, their share of the blocks; whether anything has changed."""
+    def rebalance(self) -> bool:
+        """Assign blocks evenly to the workers that are alive; return whether anything has changed."""
         workers = sorted(self.client.nthreads())
         if not workers:
             self.client.wait_for_workers(1)
@@ -105,16 +106,24 @@ class RowBlocks:
         if workers == self.workers:
             return False
         self.workers = workers
-        hands, share = dict.fromkeys(workers, 0), -(-len(self.places) // len(workers))
+        loads, share = dict.fromkeys(workers, 0), -(-len(self.places) // len(workers))
         for number, place in enumerate(self.places):
-            if hands.get(place, share) >= share:
-                place = min(hands, key=lambda worker: hands[worker])
+            if loads.get(place, share) >= share:
+                place = min(loads, key=lambda worker: loads[worker])
             self.places[number] = place
-            hands[place] += 1
+            loads[place] += 1
         return True
 
+    def through(self, operator: Callable[[Any], Any] | None) -> "RowBlocks":
+        """Return the same blocks wrapped by a class of operators, or as they are."""
+        if operator is None:
+            return self
+        wrapped = copy(self)
+        wrapped.futures = self.map(_wrap, self.futures, operator)
+        return wrapped
+
     def map(self, work: Callable, *lists: Any) -> list[Future]:
-        """Do the work once per block, where it lies; a list has an argument for each, all else is for all."""
+        """Apply a function to every block at its worker; a list has one argument per block, others are shared."""
         count = max(len(argument) for argument in lists if isinstance(argument, list))
         columns = [argument if isinstance(argument, list) else [argument] * count for argument in lists]
         return [
@@ -122,24 +131,25 @@ class RowBlocks:
             for place, *arguments in zip(self.places[:count], *columns, strict=True)
         ]
 
-    def given(self, value: Any, block: int | None = None) -> Future:
-        """A value of the client's as a future, sent once: to the worker of a block, or to any to hand on."""
-        workers = None if block is None else [self.places[block]]
-        return self.client.submit(_given, value, workers=workers, allow_other_workers=block is not None, pure=False)
+    def scatter(self, value: Any, block: int | None = None) -> Future:
+        """Send a value of the client once: to the worker of a block, or to any worker, which passes it on."""
+        choice: dict = {} if block is None else {"workers": [self.places[block]], "allow_other_workers": True}
+        return self.client.submit(_identity, value, **choice, pure=False)
 
-    def dealt(self, values: Any) -> list[Future]:
-        """An array of n rows of the client's, each block given its rows."""
-        return [self.given(values[start:stop], block) for block, (start, stop) in enumerate(pairwise(self.bounds))]
+    def scatter_rows(self, values: Any) -> list[Future]:
+        """Send each block its rows of an array of n rows."""
+        bounds = enumerate(pairwise(self.bounds))
+        return [self.scatter(values[start:stop], block) for block, (start, stop) in bounds]
 
     def sum_future(self, parts: list[Future]) -> Future:
-        """Sum of one array per block: every worker adds up those of its blocks, and one array of each travels."""
-        hands: dict[str, list[Future]] = {}
+        """Sum one array per block: every worker adds up those of its blocks, and sends one array."""
+        by_worker: dict[str, list[Future]] = {}
         for place, part in zip(self.places[: len(parts)], parts, strict=True):
-            hands.setdefault(place, []).append(part)
-        return self._added([self._added(own, [place]) for place, own in hands.items()])
+            by_worker.setdefault(place, []).append(part)
+        return self._added([self._added(own, [place]) for place, own in by_worker.items()])
 
     def _added(self, parts: list[Future], workers: list[str] | None = None) -> Future:
-        """Sum by a tree of tasks, so that few arrays need to be in memory at once."""
+        """Sum by a tree of tasks, so that few arrays are in memory at once."""
         choice = {"workers": workers, "allow_other_workers": workers is not None, "pure": False}
         while len(parts) > 1:
             groups = [parts[first : first + FAN_IN] for first in range(0, len(parts), FAN_IN)]
@@ -147,17 +157,17 @@ class RowBlocks:
         return parts[0]
 
     def sum(self, parts: list[Future]) -> Any:
-        """The sum itself, on the client."""
+        """Sum one array per block, on the client."""
         return self.sum_future(parts).result()
 
     def check_finite(self) -> None:
-        """Raise where a block holds NaN or infinity."""
+        """Raise ValueError if a block holds NaN or infinity."""
         if not all(self.client.gather(self.map(_is_finite, self.futures))):
             raise ValueError("Input X contains NaN or infinity")
 
 
 def _holder(holders: Mapping[Any, Any], key: Any) -> str:
-    """A worker that has the key in memory, or none."""
+    """Return a worker that has the key in memory, or an empty string."""
     found = holders.get(key) or holders.get(str(key)) or ("",)
     return next(iter(found))
 
@@ -174,7 +184,7 @@ async def _start_stealing(dask_scheduler: Any) -> None:
     await dask_scheduler.extensions["stealing"].start()
 
 
-def _given(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
@@ -183,6 +193,12 @@ def _add(parts: list[Any]) -> Any:
     for part in parts[1:]:
         total += part
     return total
+
+
+def _wrap(block: Any, operator: Callable[[Any], Any]) -> Any:
+    wrapped = operator(opened(block))
+    wrapped.X = block  # rows on disk are opened again at every use
+    return wrapped
 
 
 def _n_rows(block: Any) -> int:

@@ -1,4 +1,4 @@
-"""Embedding and neighbours of rows that lie in blocks."""
+"""Embed rows in blocks, and find their neighbours."""
 
 from itertools import pairwise
 from typing import Any
@@ -8,7 +8,7 @@ import dask.array as da
 import numpy as np
 from numpy.typing import NDArray
 
-from flrml.distributed.blocks import connected
+from flrml.distributed.blocks import active_client
 from flrml.distributed.stored import opened
 from flrml.neighbors import nearest
 from flrml.rows import product
@@ -17,7 +17,7 @@ ROWS_PER_BLOCK = 4096  # of rows in memory that are compared with blocks
 
 
 def embed(X: Any, components: NDArray) -> da.Array:
-    """X Lᵀ as a dask array with the blocks of X. The map is sent to the workers once, when the result is computed.
+    """Return X Lᵀ as a dask array with the blocks of X. The map is sent to the workers once.
 
     Parameters
     ----------
@@ -30,10 +30,10 @@ def embed(X: Any, components: NDArray) -> da.Array:
         raise ValueError(f"X has {X.shape[1]} features, but the map is expecting {components.shape[1]} features")
     if len(X.chunks[1]) > 1:
         X = X.rechunk({1: -1})
-    client = connected()
+    client = active_client()
     (transposed,) = client.scatter([np.ascontiguousarray(components.T)], hash=False, broadcast=True)
     dtype = np.result_type(X.dtype if np.issubdtype(X.dtype, np.floating) else np.float64, np.float32)
-    work = dask.delayed(_embedded, pure=False)
+    work = dask.delayed(_embed, pure=False)
     parts = [
         da.from_delayed(work(block, transposed, dtype), (size, len(components)), dtype)
         for block, size in zip(X.to_delayed().ravel(), X.chunks[0], strict=True)
@@ -44,7 +44,7 @@ def embed(X: Any, components: NDArray) -> da.Array:
 def nearest_in_blocks(
     train: Any, test: Any, n_neighbors: int, *, metric: str, W: NDArray | None
 ) -> tuple[NDArray, NDArray]:
-    """Nearest training rows of each test row; blocks of test rows visit the blocks of training rows.
+    """Find the nearest training rows of each test row; blocks of test rows visit the blocks of training rows.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def nearest_in_blocks(
     n_neighbors, metric, W
         See :func:`flrml.neighbors.nearest`.
     """
-    client = connected()
+    client = active_client()
     train_parts, train_sizes = _parts(train)
     test_parts, _ = _parts(test)
     starts = np.concatenate(([0], np.cumsum(train_sizes)))[:-1].tolist()
@@ -64,13 +64,13 @@ def nearest_in_blocks(
             client.submit(_nearest, block, rows, n_neighbors, metric, W, start, pure=False)
             for block, start in zip(train_futures, starts, strict=True)
         ]
-        merged.append(client.submit(_merged, found, n_neighbors, pure=False))
+        merged.append(client.submit(_merge, found, n_neighbors, pure=False))
     indices, distances = zip(*client.gather(merged), strict=True)
     return np.concatenate(indices), np.concatenate(distances)
 
 
 def _parts(rows: Any) -> tuple[list, list[int]]:
-    """Delayed blocks of rows, and how many rows each has."""
+    """Return delayed blocks of rows, and the number of rows of each."""
     if isinstance(rows, da.Array):
         rows = rows.rechunk({1: -1}) if len(rows.chunks[1]) > 1 else rows
         return rows.to_delayed().ravel().tolist(), [int(size) for size in rows.chunks[0]]
@@ -79,7 +79,7 @@ def _parts(rows: Any) -> tuple[list, list[int]]:
     return [dask.delayed(piece) for piece in pieces], [piece.shape[0] for piece in pieces]
 
 
-def _embedded(block: Any, transposed: NDArray, dtype: Any) -> NDArray:
+def _embed(block: Any, transposed: NDArray, dtype: Any) -> NDArray:
     return product(opened(block), transposed).astype(dtype, copy=False)
 
 
@@ -90,8 +90,8 @@ def _nearest(
     return indices + start, distances
 
 
-def _merged(found: list[tuple[NDArray, NDArray]], n_neighbors: int) -> tuple[NDArray, NDArray]:
-    """The nearest of several blocks' nearest."""
+def _merge(found: list[tuple[NDArray, NDArray]], n_neighbors: int) -> tuple[NDArray, NDArray]:
+    """Merge the nearest rows of several blocks."""
     indices, distances = (np.hstack(parts) for parts in zip(*found, strict=True))
     order = np.argsort(distances, axis=1, kind="stable")[:, :n_neighbors]
     return np.take_along_axis(indices, order, axis=1), np.take_along_axis(distances, order, axis=1)

@@ -1,4 +1,4 @@
-"""What a worker does in a step of M-FLRML: its replica of the map, a mini-batch, and the update that it sends."""
+"""The step of M-FLRML at a worker: its replica of the map, a mini-batch, and the update that it sends."""
 
 import threading
 from dataclasses import dataclass, field
@@ -12,26 +12,14 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from flrml.distributed.stored import opened
-from flrml.minibatch import MFLRML
+from flrml.minibatch import MFLRML, BatchUpdate, read_batch
 from flrml.triplets import contrast_matrix, draw_triplets, triplet_counts
 
 
-class _Replica(MFLRML):
-    """An estimator that works out a step without moving the map."""
+@dataclass(frozen=True)
+class Update(BatchUpdate):
+    """The outcome of a shard's mini-batch, and its random state after it."""
 
-    def _average(self, X: Any, C: NDArray, means: NDArray | None, rho: float) -> None:
-        self.update = (X, C, means)
-
-
-@dataclass
-class Update:
-    """How one mini-batch wants to move the map: Lᵀ by ρ (Xᵀ C − means C), X in few rows."""
-
-    X: Any
-    C: NDArray
-    means: NDArray | None
-    weights: NDArray
-    hinge: float
     random: dict
 
     @property
@@ -58,28 +46,26 @@ class Held:
 
 @dataclass(frozen=True)
 class Stale:
-    """A worker's answer where it lacks the map of this step."""
+    """The answer of a worker that lacks the map of this step."""
 
     worker: str
 
 
-def move(model: Any, updates: list[Update]) -> None:
-    """Average the updates into the map of a model, and count the step."""
-    model.n_iter_ += 1
-    rho = 1 / np.sqrt(model.n_iter_)
-    first = updates[0]
+def merge(updates: list[Update]) -> BatchUpdate:
+    """Return the mean of several updates as one."""
     if len(updates) == 1:
-        MFLRML._average(model, first.X, first.C, first.means, rho)
-        return
+        return updates[0]
     sparse = any(sp.issparse(update.X) for update in updates)
-    X = sp.vstack([update.X for update in updates], "csr") if sparse else np.vstack([u.X for u in updates])
-    C = np.vstack([update.C for update in updates]) / len(updates)
-    means = None if first.means is None else np.concatenate([update.means for update in updates])
-    MFLRML._average(model, X, C, means, rho)
+    return BatchUpdate(
+        sp.vstack([update.X for update in updates], "csr") if sparse else np.vstack([u.X for u in updates]),
+        np.vstack([update.C for update in updates]) / len(updates),
+        np.mean([update.weights for update in updates], axis=0).astype(updates[0].weights.dtype),
+        float(np.mean([update.hinge for update in updates])),
+    )
 
 
 class ShardRows:
-    """Several blocks as one matrix of which rows can be taken."""
+    """Several blocks as one matrix that can be indexed by rows."""
 
     ndim = 2
 
@@ -89,7 +75,7 @@ class ShardRows:
         self.shape = (int(self.bounds[-1]), self.blocks[0].shape[1])
 
     def __getitem__(self, rows: NDArray) -> Any:
-        """Rows in ascending order, as one array or CSR matrix."""
+        """Return rows in ascending order, as one array or CSR matrix."""
         places = np.searchsorted(rows, self.bounds)
         parts = [
             block[rows[i:j] - start]
@@ -104,7 +90,7 @@ class ShardRows:
 def task_of_shard(
     y: Any, triplets: NDArray | None, n: int, n_triplets: int, random: dict
 ) -> tuple[NDArray, Any, dict]:
-    """Triplets of a shard, their counts, and the random numbers after them."""
+    """Return triplets of a shard, their counts, and the random state after drawing them."""
     generator = _generator(random)
     T = draw_triplets(y, n_triplets, generator) if triplets is None else triplets
     return T, triplet_counts(T, n), generator.get_state(legacy=False)
@@ -117,7 +103,7 @@ _GUARD = threading.Lock()
 def step_of_shard(
     fit: str,
     steps: int,
-    parameters: dict,
+    model: MFLRML,
     state: tuple,
     task: tuple[NDArray, Any, dict],
     blocks: list[Any],
@@ -127,7 +113,7 @@ def step_of_shard(
     start: tuple[NDArray, float] | None,
     n_shards: int,
 ) -> Update | Stale:
-    """A mini-batch of a shard, at a worker that has the map as it is after so many steps."""
+    """Learn a mini-batch of a shard, at a worker that has the map after ``steps`` steps."""
     n_iter, shape, dtype = state
     worker = get_worker().address
     with _GUARD:
@@ -139,35 +125,34 @@ def step_of_shard(
     if held is None:
         return Stale(worker)
     with held.lock:
-        if not _up_to_date(held, steps, parameters, n_iter, updates, settled):
+        if not _up_to_date(held, steps, model, n_iter, updates, settled):
             return Stale(worker)
         T, counts, drawn = task
-        return _mini_batch(held, parameters, n_iter, T, counts, ShardRows(blocks), random or drawn, n_shards)
+        return _mini_batch(held, model, n_iter, T, counts, ShardRows(blocks), random or drawn, n_shards)
 
 
 def _up_to_date(
-    held: Held, steps: int, parameters: dict, n_iter: int, updates: list[Update | Stale], settled: bool
+    held: Held, steps: int, model: MFLRML, n_iter: int, updates: list[Update | Stale], settled: bool
 ) -> bool:
-    """Bring a replica that is one step behind up to date."""
-    if held.steps == steps - 1 and updates and all(isinstance(update, Update) for update in updates):
-        model = _model(held, parameters, n_iter - 1)
+    """Apply the last updates to a replica that is one step behind; return whether it is up to date."""
+    received = [update for update in updates if isinstance(update, Update)]
+    if held.steps == steps - 1 and updates and len(received) == len(updates):
+        _load(model, held, n_iter - 1)
         with threadpool_limits(1, user_api="blas"):
-            move(model, updates)  # type: ignore[arg-type]
+            model._apply(merge(received))
         if settled:
-            model._settle()
+            model._apply_scale()
         held.map, held.scale, held.steps = model._map, model._scale, steps
     return held.steps == steps
 
 
-def _model(held: Held, parameters: dict, n_iter: int) -> _Replica:
-    model = _Replica(**parameters)
+def _load(model: MFLRML, held: Held, n_iter: int) -> None:
     model._map, model._scale, model.n_iter_, model.history_ = held.map, held.scale, n_iter, np.empty(0)
-    return model
 
 
 def _mini_batch(
     held: Held,
-    parameters: dict,
+    model: MFLRML,
     n_iter: int,
     T: NDArray,
     counts: Any,
@@ -175,20 +160,19 @@ def _mini_batch(
     random: dict,
     n_shards: int,
 ) -> Update:
-    model = _model(held, parameters, n_iter)
+    _load(model, held, n_iter)
     model._random = _generator(random)
     rows = model._draw_batch(T, X.shape[0])
     with threadpool_limits(1, user_api="blas"):
-        model._step(model._read(X, rows), contrast_matrix(*(c[rows][:, rows] for c in counts)))
-        batch, C, means = model.update
+        update = model._learn_batch(read_batch(X, rows), contrast_matrix(*(c[rows][:, rows] for c in counts)))
+        batch, C = update.X, update.C
         if n_shards > 1:
-            batch, C, means = _smallest_form(batch, C, means, held.map.dtype)
-    state = model._random.get_state(legacy=False)
-    return Update(batch, C, means, model.weights_, float(model.history_[-1]), state)
+            batch, C = smallest_form(batch, C, held.map.dtype)
+    return Update(batch, C, update.weights, update.hinge, model._random.get_state(legacy=False))
 
 
-def _smallest_form(X: Any, C: NDArray, means: NDArray | None, dtype: Any) -> tuple[Any, NDArray, NDArray | None]:
-    """An update as rows X and C, or multiplied out for the features that occur, whichever takes fewer bytes."""
+def smallest_form(X: Any, C: NDArray, dtype: Any) -> tuple[Any, NDArray]:
+    """Return rows X and C, or their product for the features that occur, whichever takes fewer bytes."""
     occurs = np.ones(X.shape[1], dtype=bool)
     if sp.issparse(X):
         occurs[:] = False
@@ -197,14 +181,10 @@ def _smallest_form(X: Any, C: NDArray, means: NDArray | None, dtype: Any) -> tup
     rows_bytes = X.data.nbytes + X.indices.nbytes if sp.issparse(X) else X.nbytes
     C = C.astype(dtype)
     if rows_bytes + C.nbytes <= len(columns) * (C.shape[1] * C.itemsize + 12):
-        return X, C, means
+        return X, C
     values = np.asarray((X[:, columns] if sp.issparse(X) else X).T @ C)
     ones, count = np.ones(len(columns), dtype=dtype), len(columns)
-    if means is None:
-        return sp.csr_matrix((ones, columns, np.arange(count + 1)), shape=(count, X.shape[1])), values, None
-    # A last row without entries carries what the means take off.
-    picked = sp.csr_matrix((ones, columns, np.append(np.arange(count + 1), count)), shape=(count + 1, X.shape[1]))
-    return picked, np.vstack((values, means @ C)).astype(dtype), np.append(np.zeros(count), 1.0)
+    return sp.csr_matrix((ones, columns, np.arange(count + 1)), shape=(count, X.shape[1])), values
 
 
 def _generator(state: dict) -> np.random.RandomState:
@@ -214,5 +194,6 @@ def _generator(state: dict) -> np.random.RandomState:
 
 
 def forget(fit: str) -> None:
+    """Drop the replicas of a fit."""
     for key in [key for key in _HELD if key[0] == fit]:
         _HELD.pop(key, None)

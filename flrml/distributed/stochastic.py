@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from distributed import Future
 from numpy.typing import NDArray
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import clone
 
-from flrml.distributed.blocks import RowBlocks, rows_at_rest
-from flrml.distributed.step import Update, forget, move, step_of_shard, task_of_shard
+from flrml.distributed.blocks import RowBlocks, without_work_stealing
+from flrml.distributed.step import Update, forget, merge, step_of_shard, task_of_shard
+from flrml.estimators import warn_if_close
 from flrml.minibatch import MFLRML
 from flrml.triplets import check_triplets
 
@@ -72,14 +72,14 @@ def fit_mflrml(
     shards = Shards(model, X, None if y is None else np.asarray(y), triplets, reset=reset)
     if reset:
         model.update_bytes_ = []
-    with rows_at_rest(shards.client), closing(shards):
+    with without_work_stealing(shards.client), closing(shards):
         for batch in range(n_batches):
             shards.step()
-            model._say(f"step {batch + 1}/{n_batches}: mean hinge {model.history_[-1]:.4g} margins")
+            model._log(f"step {batch + 1}/{n_batches}: mean hinge {model.history_[-1]:.4g} margins")
             if callback is not None:
                 shards.settle()
                 callback(model)
-    model._settle()
+    model._set_map()
     return model
 
 
@@ -112,18 +112,16 @@ class Shards:
         self._check(y, triplets, reset)
         self.y, self.triplets = y, None if triplets is None else check_triplets(triplets, self.rows.shape[0])
         if reset:
-            (n, n_features), model._random = self.rows.shape, check_random_state(model.random_state)
-            d = model._directions(min(n, n_features), f"the {n} rows or {n_features} columns of X")
-            model._map, model._scale = np.zeros((n_features, d), dtype=self.rows.dtype), 1.0
-            model.n_iter_, model.history_ = 0, np.empty(0)
+            warn_if_close(min(self.rows.shape), self.rows.shape[0], type(model).__name__)
+            model._initialize(self.rows.shape, self.rows.dtype)
         self.updates: list[Future] = []
         self.moved, self.settled = 0, False  # steps of this fit so far; whether the map was settled after the last
-        self._deal()
+        self._assign()
 
     def step(self) -> None:
         """One mini-batch of every shard, their updates averaged into the map."""
-        if self.rows.deal() and len(set(self.rows.places)) > len(self.shards):
-            self._deal()
+        if self.rows.rebalance() and len(set(self.rows.places)) > len(self.shards):
+            self._assign()
         self._spread()
         futures = [self._submit(shard) for shard in self.shards]
         found = []
@@ -133,24 +131,22 @@ class Shards:
             shard.random = update.random
         if len(self.shards) == 1:
             self.model._random.set_state(found[0].random)
-        move(self.model, found)
-        self.model.weights_ = np.mean([update.weights for update in found], axis=0).astype(found[0].weights.dtype)
-        self.model.history_ = np.append(self.model.history_, np.mean([update.hinge for update in found]))
+        self.model._apply(merge(found))
         self.model.update_bytes_.append(sum(update.nbytes for update in found))
         self.updates, self.moved, self.settled = futures, self.moved + 1, False
 
     def settle(self) -> None:
-        """Settle the map of the model, and before the next step the replicas too."""
-        self.model._settle()
+        """Apply the scale to the map of the model, and before the next step to the replicas too."""
+        self.model._set_map()
         self.settled = True
 
     def close(self) -> None:
-        """Let the workers drop their replicas."""
+        """Drop the replicas of the workers."""
         with suppress(Exception):  # a worker may be dying
             self.client.run(forget, self.fit)
 
     def _check(self, y: NDArray | None, triplets: Any, reset: bool) -> None:
-        """What the estimator checks of data in memory."""
+        """Check what the estimator checks of data in memory."""
         (n, n_features), model = self.rows.shape, self.model
         if n < 3:
             raise ValueError(f"Found array with {n} sample(s) while a minimum of 3 is required by MFLRML.")
@@ -161,31 +157,31 @@ class Shards:
                 f"X has {n_features} features, but MFLRML is expecting {model.n_features_in_} features as input"
             )
         if triplets is None and y is None:
-            model._triplets(self.rows, None, None, None)  # type: ignore[arg-type]  # says what is missing
+            model._check_triplets(self.rows, None, None, model.n_triplets, None)  # type: ignore[arg-type]  # raises
         if triplets is None:
-            check_consistent_length(self.rows, column_or_1d(y))
-            check_classification_targets(y)
+            model._check_labels(self.rows, y)
 
-    def _deal(self) -> None:
-        """A shard for every worker that has blocks."""
-        hands: dict[str, list[int]] = {}
+    def _assign(self) -> None:
+        """Make a shard for every worker that has blocks."""
+        by_worker: dict[str, list[int]] = {}
         for number, place in enumerate(self.rows.places):
-            hands.setdefault(place, []).append(number)
+            by_worker.setdefault(place, []).append(number)
         seeds: list[Any] = [self.model._random]
-        if len(hands) > 1:
-            seeds = [np.random.RandomState(seed) for seed in self.model._random.randint(2**31, size=len(hands))]
+        if len(by_worker) > 1:
+            seeds = [np.random.RandomState(seed) for seed in self.model._random.randint(2**31, size=len(by_worker))]
         self.shards = [
-            self._shard(worker, numbers, seed) for (worker, numbers), seed in zip(hands.items(), seeds, strict=True)
+            self._shard(worker, numbers, seed)
+            for (worker, numbers), seed in zip(by_worker.items(), seeds, strict=True)
         ]
 
     def _spread(self) -> None:
-        """Every shard to a living worker, none of them with more than its share."""
-        hands = dict.fromkeys(self.rows.workers, 0)
-        share = -(-len(self.shards) // len(hands))
+        """Assign every shard to a living worker, evenly."""
+        loads = dict.fromkeys(self.rows.workers, 0)
+        share = -(-len(self.shards) // len(loads))
         for shard in self.shards:
-            if hands.get(shard.worker, share) >= share:
-                shard.worker = min(hands, key=lambda worker: hands[worker])
-            hands[shard.worker] += 1
+            if loads.get(shard.worker, share) >= share:
+                shard.worker = min(loads, key=lambda worker: loads[worker])
+            loads[shard.worker] += 1
 
     def _shard(self, worker: str, numbers: list[int], random: np.random.RandomState) -> Shard:
         bounds = self.rows.bounds
@@ -214,7 +210,7 @@ class Shards:
             step_of_shard,
             self.fit,
             self.moved,
-            model.get_params() | {"verbose": 0, "random_state": None},
+            clone(model).set_params(verbose=0, random_state=None),
             (model.n_iter_, model._map.shape, model._map.dtype),
             shard.task,
             shard.blocks,
@@ -229,7 +225,7 @@ class Shards:
         )
 
     def _finish(self, shard: Shard, future: Future) -> tuple[Future, Update]:
-        """The update of a shard; a worker that lacks the map is sent it."""
+        """Return the update of a shard; a worker that lacks the map is sent it."""
         for _ in range(MOST_TRIES):
             try:
                 outcome = future.result()
@@ -241,14 +237,14 @@ class Shards:
                 )
                 future = self._submit(shard, start)
             except (CancelledError, TimeoutError, OSError, KeyError):  # the map died with the worker
-                self.rows.deal()
+                self.rows.rebalance()
                 shard.worker = self.rows.workers[0]
                 future = self._submit(shard)
         raise RuntimeError(f"no worker could finish a mini-batch in {MOST_TRIES} tries")
 
 
 def _within(triplets: NDArray, own: NDArray) -> NDArray:
-    """Triplets whose rows are all among the given ones, in the numbering of those."""
+    """Return the triplets whose rows are all among the given ones, renumbered."""
     place = np.searchsorted(own, triplets)
     found = own[np.minimum(place, len(own) - 1)] == triplets
     kept = place[found.all(axis=1)]

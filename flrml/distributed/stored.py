@@ -2,6 +2,7 @@
 
 import mmap
 import os
+from copy import copy
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +18,7 @@ from dask.sizeof import sizeof
 from flrml.datasets import store
 from flrml.datasets.weighting import unit_rows
 from flrml.files import write_json
-from flrml.rows import BinaryRows, is_sparse, row_blocks
+from flrml.rows import BinaryRows, RowOperator, is_sparse, row_blocks
 
 BLOCK_BYTES = 64 * 2**20
 
@@ -49,7 +50,7 @@ class StoredRows:
     def open(self) -> Any:
         """The rows as a memory map, a CSR matrix on memory maps, or BinaryRows; nothing is read."""
         X = _open_once(self.path)
-        _let_go(X)
+        _release_pages(X)
         if not is_sparse(X):
             return X[self.start : self.stop]
         bounds = np.asarray(X.indptr[self.start : self.stop + 1])
@@ -75,8 +76,8 @@ def _open_once(path: str) -> Any:
     return store.open_split(path)[0]
 
 
-def _let_go(X: Any) -> None:
-    """Take pages of files that were read before off this process: a worker's limit counts them as its memory."""
+def _release_pages(X: Any) -> None:
+    """Release pages of files that were read before: a worker's memory limit counts them."""
     for array in (X.indices, getattr(X, "data", None)) if is_sparse(X) else (X,):
         pages = getattr(array, "_mmap", None)
         if pages is not None and hasattr(mmap, "MADV_DONTNEED"):
@@ -99,7 +100,11 @@ concatenate_lookup.register(StoredRows, _joined)
 
 
 def opened(block: Any) -> Any:
-    """A block as the functions of :mod:`flrml.rows` take it."""
+    """Return a block as the functions of :mod:`flrml.rows` take it."""
+    if isinstance(block, RowOperator):
+        operator = copy(block)
+        operator.X = opened(block.X)
+        return operator
     return block.open() if isinstance(block, StoredRows) else block
 
 

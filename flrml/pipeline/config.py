@@ -1,6 +1,5 @@
-"""The configuration of an experiment: checked before any job starts, defaults filled in."""
+"""Check the configuration of an experiment before any job starts, and fill in defaults."""
 
-import difflib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,11 @@ from sklearn.utils._param_validation import InvalidParameterError
 from flrml.datasets import REGISTRY
 from flrml.datasets.options import resolve as resolve_options
 from flrml.datasets.registry import find_dataset
-from flrml.methods import METHODS, build
+from flrml.methods import METHODS, build, suggest
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be run; the message is one line that names the key."""
+    """The configuration cannot be run; the message is one line that names the key."""
 
 
 def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
@@ -63,9 +62,9 @@ def _check_names(config: dict[str, Any]) -> None:
     for name, dataset in config["datasets"].items():
         key = f"datasets.{name}"
         if name not in REGISTRY and not {"format", "train"} & set(dataset["options"]):
-            hint = _hint(name, REGISTRY)
+            hint = suggest(name, REGISTRY)
             raise ConfigError(
-                f"{key}: no such data set{hint}; there are: {', '.join(REGISTRY)}; "
+                f"{key}: unknown data set{hint}; choose from {', '.join(REGISTRY)}; "
                 "for your own data give options.format and options.train"
             )
         try:
@@ -89,7 +88,7 @@ def _check_names(config: dict[str, Any]) -> None:
 
 
 def _check_parameters(config: dict[str, Any]) -> None:
-    """Common parameters belong to some method, and every method gets values that it takes."""
+    """Check that common parameters belong to some method, and that every method accepts its values."""
     drawn = [config["figures"][figure]["method"] for figure in ("margin", "batches") if figure in config["figures"]]
     drawn += [name for part in config["figures"].get("growth", {}).values() for name in part["methods"]]
     used = [METHODS[name].accepts for name in [*config["methods"], *drawn]]
@@ -97,8 +96,8 @@ def _check_parameters(config: dict[str, Any]) -> None:
     for name in config["common"]:
         if name not in known:
             raise ConfigError(
-                f"common.{name}: no method of this configuration has it{_hint(name, known)}; "
-                f"there are: {', '.join(known) or 'none'}"
+                f"common.{name}: no method of this configuration has this parameter{suggest(name, known)}; "
+                f"choose from {', '.join(known) or 'none'}"
             )
     for method, own in config["methods"].items():
         common = {name: value for name, value in config["common"].items() if name in METHODS[method].accepts}
@@ -114,15 +113,15 @@ def _check_figure(config: dict[str, Any], place: str, name: str, *, needs_svd: b
     if name not in config["datasets"]:
         raise ConfigError(
             f"{place}: {name!r} is not among the data sets of this configuration"
-            f"{_hint(name, config['datasets'])}; there are: {', '.join(config['datasets'])}"
+            f"{suggest(name, config['datasets'])}; choose from {', '.join(config['datasets'])}"
         )
     if needs_svd and not config["datasets"][name]["svd"]:
         with_svd = [other for other, dataset in config["datasets"].items() if dataset["svd"]]
-        raise ConfigError(f"{place}: {name!r} has svd: false; there are: {', '.join(with_svd) or 'none'}")
+        raise ConfigError(f"{place}: {name!r} has svd: false; choose from {', '.join(with_svd) or 'none'}")
 
 
 def _mentioned(settings: Any) -> Iterable[tuple[str, list[str]]]:
-    """Data sets that a figure's settings name, with the place."""
+    """Yield the data sets that the settings of a figure name, with the place."""
     if isinstance(settings, dict):
         if "datasets" in settings:
             yield ".datasets", settings["datasets"]
@@ -132,7 +131,7 @@ def _mentioned(settings: Any) -> Iterable[tuple[str, list[str]]]:
 
 
 def _restricted(figures: dict[str, Any], datasets: dict[str, Any]) -> dict[str, Any]:
-    """Figures on the data sets that are left."""
+    """Restrict figures to the given data sets."""
     kept: dict[str, Any] = {}
     for name, settings in figures.items():
         settings = dict(settings)
@@ -147,21 +146,21 @@ def _restricted(figures: dict[str, Any], datasets: dict[str, Any]) -> dict[str, 
 
 
 def _explain(problem: jsonschema.ValidationError) -> str:
-    """One line that names the key, what is wrong with it, and the choices."""
+    """Return one line that names the key, what is wrong with it, and the choices."""
     key = ".".join(str(part) for part in problem.absolute_path) or "the configuration"
     schema: Any = problem.schema
     if problem.validator == "additionalProperties":
         known = list(schema["properties"])
         unknown = next(name for name in problem.instance if name not in known)
         place = f"{key}." if problem.absolute_path else ""
-        return f"{place}{unknown}: unknown key{_hint(unknown, known)}; there are: {', '.join(known)}"
+        return f"{place}{unknown}: unknown key{suggest(unknown, known)}; choose from {', '.join(known)}"
     if problem.validator == "type":
         return f"{key}: must be {_kinds(schema['type'])}, got {problem.instance!r}"
     if problem.validator == "required":
         missing = next(name for name in schema["required"] if name not in problem.instance)
         return f"{key}.{missing}: missing" if problem.absolute_path else f"{missing}: missing"
     if problem.validator == "pattern" and key == "dask_scheduler":
-        return f"{key}: {problem.instance!r} is no address; give one like tcp://host:8786"
+        return f"{key}: {problem.instance!r} is not an address; give one such as tcp://host:8786"
     if problem.validator == "pattern":
         return f"{key}: {problem.instance!r} may hold only letters, digits and the signs . _ -"
     if problem.validator == "enum":
@@ -170,14 +169,9 @@ def _explain(problem: jsonschema.ValidationError) -> str:
 
 
 def _kinds(kinds: str | list[str]) -> str:
-    words = {"integer": "a whole number", "number": "a number", "string": "a text", "boolean": "true or false"}
+    words = {"integer": "an integer", "number": "a number", "string": "a text", "boolean": "true or false"}
     words |= {"array": "a list", "object": "a mapping", "null": "empty"}
     return " or ".join(words[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds))
-
-
-def _hint(word: str, choices: Iterable[str]) -> str:
-    close = difflib.get_close_matches(str(word), list(choices), 1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def _with_defaults(value: Any, schema: dict, root: dict | None = None) -> Any:

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from flrml.datasets import load_meta
+from flrml.datasets.store import load_meta
 from flrml.files import read_json, write_json
-from flrml.neighbors import nearest, vote
+from flrml.neighbors import majority_vote, nearest
 from flrml.pipeline.inputs import PathLike, connection
 from flrml.pipeline.models import Metric
+from flrml.reference.vote import farthest_vote
 
 
 def evaluate(
@@ -37,25 +38,26 @@ def evaluate(
 
 
 def _accuracies(metric: Metric, train: tuple[Any, Any], test: tuple[Any, Any], n_neighbors: int) -> dict:
-    """Accuracies by the metric's own rule and by others, and how long that took."""
+    """Return accuracies by the method's own metric and by others, and the seconds that this took."""
     (X, y), (X_test, y_test) = train, test
     start = time.perf_counter()
     embedded, embedded_test = metric.embed(X), metric.embed(X_test)
     result: dict[str, Any] = {}
+    own = metric.metric
     # Unchanged rows have unit length, so that cosine and distance agree on their neighbours.
-    rules = (metric.rule,) if metric.components is None else dict.fromkeys((metric.rule, "cosine", "euclidean"))
-    for rule in rules:
-        neighbours, distances = nearest(embedded, embedded_test, n_neighbors, metric=rule, W=metric.W)
-        result[f"accuracy_{rule}"] = float(np.mean(vote(y[neighbours]) == y_test))
-        if rule == metric.rule == "cosine":
-            result["accuracy_reference_vote"] = float(np.mean(vote(y[neighbours], distances) == y_test))
-    result |= {"accuracy": result[f"accuracy_{metric.rule}"], "rule": metric.rule, "n_test": X_test.shape[0]}
+    for name in (own,) if metric.components is None else dict.fromkeys((own, "cosine", "euclidean")):
+        neighbours, distances = nearest(embedded, embedded_test, n_neighbors, metric=name, W=metric.W)
+        labels = y[neighbours]
+        result[f"accuracy_{name}"] = float(np.mean(majority_vote(labels, distances) == y_test))
+        if name == own == "cosine":
+            result["accuracy_reference_vote"] = float(np.mean(farthest_vote(labels, distances) == y_test))
+    result |= {"accuracy": result[f"accuracy_{own}"], "metric": own, "n_test": X_test.shape[0]}
     result["evaluate_seconds"] = time.perf_counter() - start
     return result
 
 
 def summary(result: dict) -> str:
-    """One line about a finished run."""
+    """Return one line about a finished run."""
     head = f"{result['dataset']:>14} {result['method']:<18} seed {result['seed']}"
     if result["outcome"] != "ok":
         return f"{head}  {result['outcome']}: {result['reason']}"

@@ -1,4 +1,4 @@
-"""A learned metric as the pipeline stores it, and the classifier it makes together with its training data."""
+"""The learned metric as the pipeline stores it, and the classifier that it makes with its training data."""
 
 import os
 from dataclasses import dataclass
@@ -9,47 +9,44 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
 from flrml.files import read_arrays, write_arrays
+from flrml.metric import embed
 from flrml.neighbors import knn_predict
-from flrml.rows import in_blocks, is_sparse, product
+from flrml.rows import is_dask, is_sparse
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A map (None: the data as they are), a neighbour rule, and the matrix of a bilinear similarity."""
+    """A map (None: the data as they are), the metric of its neighbours, and the matrix of a bilinear similarity."""
 
     components: NDArray | None
-    rule: str
+    metric: str
     W: NDArray | None = None
 
     @classmethod
     def of(cls, estimator: Any) -> "Metric":
-        """The metric that a fitted estimator of the registry has learned."""
+        """Return what a fitted estimator has learned."""
         return cls(
             getattr(estimator, "components_", None),
-            getattr(estimator, "neighbor_metric", "cosine"),
+            estimator.neighbor_metric,
             getattr(estimator, "similarity_", None),
         )
 
     def embed(self, X: Any) -> Any:
-        """Rows of X under the map."""
+        """Embed rows."""
         if self.components is None:
-            return X if is_sparse(X) or in_blocks(X) else np.asarray(X)
-        if in_blocks(X):
-            from flrml.distributed import embed
-
-            return embed(X, self.components)
-        return product(X, self.components.T)
+            return X if is_sparse(X) or is_dask(X) else np.asarray(X)
+        return embed(X, self.components)
 
     def save(self, path: str | os.PathLike, meta: dict) -> None:
         """Write to an .npz file, with what made it."""
         arrays = {"components": self.components, "W": self.W}
-        write_arrays(path, meta | {"rule": self.rule}, **{k: v for k, v in arrays.items() if v is not None})
+        write_arrays(path, meta | {"metric": self.metric}, **{k: v for k, v in arrays.items() if v is not None})
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Metric":
         """Read what :meth:`save` wrote."""
         meta, arrays = read_arrays(path)
-        return cls(arrays.get("components"), meta["rule"], arrays.get("W"))
+        return cls(arrays.get("components"), meta["metric"], arrays.get("W"))
 
 
 class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
@@ -58,7 +55,7 @@ class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
     Parameters
     ----------
     metric : Metric
-        The learned map and its neighbour rule.
+        The learned map, and the metric of its neighbours.
     n_neighbors : int, default 5
         Neighbours that vote.
     """
@@ -84,6 +81,6 @@ class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.y_,
             self.metric.embed(X),
             n_neighbors=self.n_neighbors,
-            metric=self.metric.rule,
+            metric=self.metric.metric,
             W=self.metric.W,
         )

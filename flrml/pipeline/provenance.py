@@ -6,16 +6,13 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-from flrml import __version__
-
-PACKAGES = ("numpy", "scipy", "scikit-learn")
+PACKAGES = ("flrml", "numpy", "scipy", "scikit-learn")
 
 
 @cache
 def provenance() -> dict[str, str]:
     """Return versions and git commit of the running code."""
-    found = {"python": platform.python_version(), "flrml": __version__}
-    found |= {package: version(package) for package in PACKAGES}
+    found = {"python": platform.python_version()} | {package: version(package) for package in PACKAGES}
     git = ["git", "-C", str(Path(__file__).parent)]
     try:
         commit = subprocess.run(

@@ -8,6 +8,7 @@ import numpy as np
 from flrml.files import read_json
 from flrml.pipeline.inputs import load_rows
 from flrml.pipeline.models import Metric, MetricClassifier
+from flrml.pipeline.sweeps import SWEEPS
 from flrml.pipeline.tracking import RunRecord, Tracker
 
 MAX_MODEL_BYTES = 100 * 2**20
@@ -35,9 +36,9 @@ def of_run(path: str | Path, experiment: str) -> RunRecord:
     )
 
 
-def of_sweep(paths: list[str], experiment: str, sweep: str, axis: str) -> RunRecord:
+def of_sweep(paths: list[str], experiment: str, sweep: str) -> RunRecord:
     """The record of a sweep over one data set: a parent with a child per point."""
-    results = [read_json(path) for path in paths]
+    results, axis = [read_json(path) for path in paths], SWEEPS[sweep].parameter
     first = results[0]
     prefix = f"{experiment}/{first['dataset']}/{sweep}"
     children = [_point(result, prefix, sweep, axis) for result in results]

@@ -1,95 +1,119 @@
-"""Sweeps over the margin, the size of mini-batches, and the size of the data."""
+"""Sweeps over a parameter of a method, and over the size of the data."""
 
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from flrml.files import write_json
+from flrml.files import PathLike, write_json
 from flrml.methods import METHODS, build
 from flrml.neighbors import knn_accuracy
-from flrml.pipeline.inputs import PathLike, load_rows
+from flrml.pipeline.inputs import bind_spectrum, load_rows
 from flrml.pipeline.limits import within_limits
 from flrml.pipeline.provenance import provenance
 from flrml.pipeline.training import accepted
-from flrml.spectrum import Spectrum, decompose
+from flrml.spectrum import decompose
 
 
-def sweep_margin(
+@dataclass(frozen=True)
+class Sweep:
+    """A figure that sweeps one parameter.
+
+    Attributes
+    ----------
+    parameter : str
+        The parameter of the method.
+    values : str
+        Key of its values in the figure's settings.
+    parse : type
+        Type of the values.
+    every_batch : bool
+        Whether accuracy is measured after every mini-batch, or at the end alone.
+    """
+
+    parameter: str
+    values: str
+    parse: type
+    every_batch: bool = False
+
+
+SWEEPS = {
+    "margin": Sweep("margin_ratio", "ratios", float),
+    "batches": Sweep("batch_triplets", "sizes", int, every_batch=True),
+}
+
+
+def run_sweep_point(
     data: PathLike,
-    spectrum: PathLike,
+    spectrum: PathLike | None,
     out: PathLike,
     *,
     run: dict[str, Any],
-    ratio: float,
+    sweep: str,
+    value: float,
     seeds: Iterable[int],
     minutes: float,
     memory_mb: float,
 ) -> dict:
-    """Accuracy of FLRML at one margin ratio, for several seeds."""
+    """Measure the accuracy of a method at one value of a swept parameter, for several seeds.
+
+    Parameters
+    ----------
+    data, spectrum, out : paths
+        Prepared data set, its decomposition if the method takes one, and where the record (.json) goes.
+    run : dict
+        ``dataset``, ``method``, ``parameters`` and ``n_neighbors``.
+    sweep : {"margin", "batches"}
+        The sweep.
+    value : number
+        Value of its parameter.
+    seeds : iterable of int
+        One training each.
+    minutes, memory_mb : float
+        Limits of each training.
+    """
+    swept, method = SWEEPS[sweep], METHODS[run["method"]]
     (X, y), (X_test, y_test) = (load_rows(Path(data) / part) for part in ("train", "test"))
-    bound, started = Spectrum.load(spectrum, X), time.time()
-    points: list[dict] = []
-    for seed in seeds:
-        parameters = run["parameters"] | {"margin_ratio": ratio, "random_state": seed}
+    arguments, started = {}, time.time()
+    if spectrum is not None:
+        arguments["spectrum"] = bind_spectrum(spectrum, X, method.spectrum_kind)
+
+    def accuracy(model: Any) -> float:
+        embedded, embedded_test = model.transform(X), model.transform(X_test)
+        return knn_accuracy(embedded, y, embedded_test, y_test, n_neighbors=run["n_neighbors"])
+
+    def train(seed: int) -> dict:
+        parameters = run["parameters"] | {swept.parameter: value, "random_state": seed}
         estimator = build(run["method"], **accepted(run["method"], parameters))
-
-        def work(estimator: Any = estimator) -> dict:
-            start = time.perf_counter()
-            estimator.fit(X, y, spectrum=bound)
-            seconds = time.perf_counter() - start
-            embedded, embedded_test = estimator.transform(X), estimator.transform(X_test)
-            accuracy = knn_accuracy(embedded, y, embedded_test, y_test, n_neighbors=run["n_neighbors"])
-            return {"accuracy": accuracy, "train_seconds": seconds, "n_iter": int(estimator.n_iter_)}
-
-        points.append({"seed": seed} | within_limits(work, minutes=minutes, memory_mb=memory_mb))
-    result = {**run, "margin_ratio": ratio, "points": points, "started": started, "made_by": provenance()}
-    write_json(out, result)
-    return result
-
-
-def sweep_batches(
-    data: PathLike,
-    out: PathLike,
-    *,
-    run: dict[str, Any],
-    batch_triplets: int,
-    seeds: Iterable[int],
-    minutes: float,
-    memory_mb: float,
-) -> dict:
-    """Accuracy of M-FLRML after every mini-batch, for one size of mini-batch and several seeds."""
-    (X, y), (X_test, y_test) = (load_rows(Path(data) / part) for part in ("train", "test"))
-    points: list[dict] = []
-    started = time.time()
-    for seed in seeds:
-        parameters = run["parameters"] | {"batch_triplets": batch_triplets, "random_state": seed}
-        estimator = build(run["method"], **accepted(run["method"], parameters))
-
-        def work(estimator: Any = estimator) -> dict:
-            accuracies: list[float] = []
-
-            def after_batch(model: Any) -> None:
-                embedded, embedded_test = model.transform(X), model.transform(X_test)
-                accuracies.append(knn_accuracy(embedded, y, embedded_test, y_test, n_neighbors=run["n_neighbors"]))
-
-            estimator.fit(X, y, callback=after_batch)
+        accuracies: list[float] = []
+        if swept.every_batch:
+            estimator.fit(X, y, callback=lambda model: accuracies.append(accuracy(model)), **arguments)
             return {"accuracies": accuracies, "accuracy": accuracies[-1]}
+        start = time.perf_counter()
+        estimator.fit(X, y, **arguments)
+        seconds = time.perf_counter() - start
+        return {"accuracy": accuracy(estimator), "train_seconds": seconds, "n_iter": int(estimator.n_iter_)}
 
-        points.append({"seed": seed} | within_limits(work, minutes=minutes, memory_mb=memory_mb))
-    made = {"batch_triplets": batch_triplets, "points": points, "started": started, "made_by": provenance()}
-    result = run | made
+    points = [
+        {"seed": seed} | within_limits(partial(train, seed), minutes=minutes, memory_mb=memory_mb) for seed in seeds
+    ]
+    record = {"sweep": sweep, swept.parameter: value, "points": points, "started": started}
+    result = {**run, **record, "made_by": provenance()}
     write_json(out, result)
     return result
 
 
-def summary(points: list[dict]) -> str:
-    """How the repeats of a sweep point ended, in a few words."""
-    accuracies = [100 * point["accuracy"] for point in points if point["outcome"] == "ok"]
-    failed = [f"{point['outcome']}: {point['reason']}" for point in points if point["outcome"] != "ok"]
-    return "  ".join([f"mean accuracy {np.mean(accuracies):5.1f} %"] * bool(accuracies) + failed[:1])
+def summary(result: dict) -> str:
+    """Return one line about a sweep point."""
+    parameter = SWEEPS[result["sweep"]].parameter
+    accuracies = [100 * point["accuracy"] for point in result["points"] if point["outcome"] == "ok"]
+    failed = [f"{point['outcome']}: {point['reason']}" for point in result["points"] if point["outcome"] != "ok"]
+    outcome = "  ".join([f"mean accuracy {np.mean(accuracies):5.1f} %"] * bool(accuracies) + failed[:1])
+    return f"{result['dataset']:>14} {result['method']:<18} {parameter} = {result[parameter]:<5g} {outcome}"
 
 
 def measure_growth(
@@ -102,28 +126,25 @@ def measure_growth(
     minutes: float,
     memory_mb: float,
 ) -> dict:
-    """Time and peak memory of training on some rows or columns of a data set, for growing sizes."""
-    points: list[dict] = []
-    for size in sizes:
+    """Measure time and peak memory of training on some rows or columns of a data set, for growing sizes."""
 
-        def work(size: int = size) -> dict:
-            X, y = load_rows(Path(data) / "train")
-            chosen = np.sort(np.random.RandomState(0).permutation(X.shape[0 if axis == "n" else 1])[:size])
-            if axis == "n":
-                X, y = X[chosen], y[chosen]
-            else:
-                X = X[:][:, chosen]
-            estimator = build(run["method"], **accepted(run["method"], run["parameters"] | {"random_state": 0}))
-            arguments = {"spectrum": decompose(X, run["max_rank"])} if METHODS[run["method"]].uses_spectrum else {}
-            start = time.perf_counter()
-            estimator.fit(X, y, **arguments)
-            return {
-                "seconds": time.perf_counter() - start,
-                "n_iter": int(estimator.n_iter_),
-                "shape": list(X.shape),
-            }
+    def train(size: int) -> dict:
+        X, y = load_rows(Path(data) / "train")
+        chosen = np.sort(np.random.RandomState(0).permutation(X.shape[0 if axis == "n" else 1])[:size])
+        if axis == "n":
+            X, y = X[chosen], y[chosen]
+        else:
+            X = X[:][:, chosen]
+        estimator = build(run["method"], **accepted(run["method"], run["parameters"] | {"random_state": 0}))
+        arguments = {"spectrum": decompose(X, run["max_rank"])} if METHODS[run["method"]].uses_spectrum else {}
+        start = time.perf_counter()
+        estimator.fit(X, y, **arguments)
+        seconds = time.perf_counter() - start
+        return {"seconds": seconds, "n_iter": int(estimator.n_iter_), "shape": list(X.shape)}
 
-        points.append({"size": size} | within_limits(work, minutes=minutes, memory_mb=memory_mb))
+    points = [
+        {"size": size} | within_limits(partial(train, size), minutes=minutes, memory_mb=memory_mb) for size in sizes
+    ]
     result = {**run, "axis": axis, "points": points, "made_by": provenance()}
     write_json(out, result)
     return result

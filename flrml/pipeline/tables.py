@@ -160,12 +160,8 @@ def complexity_table(paths: Iterable[str]) -> Table:
     for path in paths:
         result = read_json(path)
         method = METHODS[result["method"]]
-        if (
-            result["outcome"] == "ok"
-            and method.paper
-            and result["n_iter"]
-            and method.parameters.get("variant", "paper") == "paper"
-        ):
+        reference = method.name.endswith("-reference")
+        if result["outcome"] == "ok" and method.paper and result["n_iter"] and not reference:
             per_iteration = result["train_seconds"] / result["n_iter"]
             text = f"{result['dataset']} {_figure(1000 * per_iteration)} ms, {result['peak_mb']:,.0f} MB"
             measured.setdefault(method.paper, []).append(text)

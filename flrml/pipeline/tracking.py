@@ -23,6 +23,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 
+from flrml.pipeline.provenance import provenance
+
 KEY = "flrml.key"
 # Metrics that MLflow takes in one request.
 MOST_METRICS = 1000
@@ -137,8 +139,6 @@ class Tracker:
     def log_classifier(self, run_id: str, classifier: Any) -> None:
         """Log a classifier so that ``mlflow.sklearn.load_model("runs:/<run id>/model")`` gives it back."""
         import mlflow.sklearn
-
-        from flrml.pipeline.provenance import provenance
 
         needed = [f"{name}=={provenance()[name]}" for name in ("numpy", "scipy", "scikit-learn")]
         with tempfile.TemporaryDirectory() as folder:

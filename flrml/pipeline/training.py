@@ -1,4 +1,4 @@
-"""Training of one method on one data set, within limits and measured."""
+"""Train one method on one data set, within limits and measured."""
 
 import time
 from pathlib import Path
@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from flrml.datasets import open_groups
-from flrml.estimators import FLRML
+from flrml.datasets.store import open_groups
 from flrml.files import write_json
 from flrml.methods import METHODS, build
-from flrml.minibatch import MFLRML
-from flrml.pipeline.inputs import PathLike, connection, load_rows
+from flrml.pipeline.inputs import PathLike, bind_spectrum, connection, load_rows
 from flrml.pipeline.limits import within_limits
 from flrml.pipeline.models import Metric
 from flrml.pipeline.provenance import provenance
@@ -35,7 +33,7 @@ def train(
     Parameters
     ----------
     data, triplets, spectrum : paths
-        Prepared data set, triplets, and the decomposition where the method takes one.
+        Prepared data set, triplets, and the decomposition if the method takes one.
     model, record : paths
         Where the model (.npz) and the record (.json) go. Both are written whatever the outcome.
     run : dict
@@ -48,15 +46,16 @@ def train(
     made_by = {**run, "started": time.time(), "made_by": provenance()}
 
     method = METHODS[run["method"]]
-    in_blocks = issubclass(method.estimator, FLRML | MFLRML) and method.parameters["variant"] != "ridge"
-    scheduler = scheduler if in_blocks else None
+    scheduler = scheduler if method.takes_dask else None
 
     def work() -> dict:
         with connection(scheduler) as open_rows:
             X, y = open_rows(Path(data) / "train")
-            # A decomposition is compared with the data on disk, also where it goes with their blocks.
-            rows = X if scheduler is None or spectrum is None else load_rows(Path(data) / "train")[0]
-            return learn(None if spectrum is None else Spectrum.load(spectrum, rows), X, y)
+            if spectrum is None:
+                return learn(None, X, y)
+            # A decomposition is compared with the data on disk, also if it goes with their blocks.
+            rows = X if scheduler is None else load_rows(Path(data) / "train")[0]
+            return learn(bind_spectrum(spectrum, rows, method.spectrum_kind), X, y)
 
     def learn(bound: Spectrum | None, X: Any, y: Any) -> dict:
         estimator = build(
@@ -89,5 +88,5 @@ def train(
 
 
 def accepted(method: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Of parameters common to all methods, those that this one has."""
+    """Return those of the given parameters that a method has."""
     return {name: value for name, value in parameters.items() if name in METHODS[method].accepts}

@@ -11,8 +11,8 @@ from flrml.baselines.kissme import KISSME, metric_of, pair_covariances
 from flrml.baselines.lda import LDA, SHRINKAGES, TunedLDA
 from flrml.baselines.rmml import RMML, geodesic_metric
 from flrml.exceptions import NoSolutionError
-from flrml.search import folds
-from flrml.supervision import Labels
+from flrml.ridge.selection import folds
+from flrml.ridge.supervision import Labels
 
 
 def spd(random, size=6):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import ablation
-from flrml import FLRML
+from flrml import RidgeFLRML
 
 
 def test_a_run_that_was_cut_goes_on(tmp_path, monkeypatch, capsys):
@@ -14,9 +14,9 @@ def test_a_run_that_was_cut_goes_on(tmp_path, monkeypatch, capsys):
         fitted.append(seed)
         if len(fitted) == 2:
             raise KeyboardInterrupt
-        return FLRML(10, variant="ridge", ridge=1.0, within=0.0, local=1.0, rounds=0).fit(X, y, spectrum=spectrum)
+        return RidgeFLRML(10, ridge=1.0, within=0.0, local=1.0, rounds=0).fit(X, y, spectrum=spectrum)
 
-    monkeypatch.setattr(ablation, "CHANGES", {"auto": fit, "groups not told": fit})
+    monkeypatch.setattr(ablation, "CHANGES", {"auto": fit, "without `groups`": fit})
     place = ["--prepared", str(tmp_path / "data"), "--results", str(tmp_path / "results.jsonl")]
     monkeypatch.setattr(sys, "argv", ["ablation", "digits", "--seeds", "2", *place])
     with pytest.raises(KeyboardInterrupt):
@@ -27,7 +27,7 @@ def test_a_run_that_was_cut_goes_on(tmp_path, monkeypatch, capsys):
     table = capsys.readouterr().out.splitlines()
     assert table[0] == "| change | digits |"
     assert table[2].endswith("± 0.0 |")
-    assert table[3] == "| groups not told | – |"
+    assert table[3] == "| without `groups` | – |"
 
 
 @pytest.mark.filterwarnings("ignore::flrml.exceptions.FlrmlWarning")

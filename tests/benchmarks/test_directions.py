@@ -3,8 +3,8 @@ import scipy.linalg
 
 from benchmarks import directions
 from flrml import decompose, knn_accuracy
-from flrml.ridge import explicit
-from flrml.supervision import Labels
+from flrml.ridge.plane import explicit
+from flrml.ridge.supervision import Labels
 
 
 def test_the_first_row_is_the_discriminant_analysis_of_class_means(digits, monkeypatch):

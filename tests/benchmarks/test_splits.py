@@ -7,7 +7,7 @@ import pytest
 from benchmarks import splits
 from flrml import knn_accuracy
 from flrml.datasets import open_split, prepare
-from flrml.supervision import Labels
+from flrml.ridge.supervision import Labels
 
 
 @pytest.mark.filterwarnings("ignore::flrml.exceptions.FlrmlWarning")  # 64 features have fewer than 100 directions

@@ -5,11 +5,13 @@ import pytest
 import scipy.sparse as sp
 from distributed import wait
 
-from flrml import FLRML, MFLRML, decompose, draw_triplets, knn_accuracy
+from flrml import FLRML, MFLRML, RidgeFLRML, RidgeMFLRML, decompose, draw_triplets, knn_accuracy
+from flrml.baselines.kissme import KISSME
 from flrml.distributed import decompose as decompose_blocks
-from flrml.distributed.blocks import RowBlocks, rows_at_rest
-from flrml.distributed.step import Update, _smallest_form, move
+from flrml.distributed.blocks import RowBlocks, without_work_stealing
+from flrml.distributed.step import Update, merge, smallest_form
 from flrml.neighbors import nearest
+from flrml.reference import CenteredRows, ReferenceFLRML, ReferenceMFLRML
 from tests.distributed.conftest import blocks
 
 CHUNKINGS = {"one": [300], "even": [100, 100, 100], "uneven": [1, 199, 100]}
@@ -28,34 +30,34 @@ def close(found, expected):
 @pytest.mark.parametrize("sizes", CHUNKINGS.values(), ids=CHUNKINGS)
 def test_flrml_is_that_of_memory_for_any_blocks(two, small, sizes):
     X, y, *_ = small
-    variant = "reference" if len(sizes) == 1 else "paper"
-    expected = FLRML(10, max_iter=4, variant=variant, random_state=0).fit(X, y)
-    found = FLRML(10, max_iter=4, variant=variant, random_state=0).fit(blocks(X, sizes), y)
+    Estimator = ReferenceFLRML if len(sizes) == 1 else FLRML
+    expected = Estimator(10, max_iter=4, random_state=0).fit(X, y)
+    found = Estimator(10, max_iter=4, random_state=0).fit(blocks(X, sizes), y)
     assert found.n_iter_ == expected.n_iter_
     assert close(found.components_, expected.components_)
     assert close(found.history_, expected.history_)
     assert close(found.weights_, expected.weights_)
 
 
-@pytest.mark.parametrize("variant", ["paper", "reference"])
-def test_flrml_on_sparse_blocks_with_more_columns_than_rows(two, text, variant):
+@pytest.mark.parametrize("Estimator", [FLRML, ReferenceFLRML])
+def test_flrml_on_sparse_blocks_with_more_columns_than_rows(two, text, Estimator):
     X, y = text
     triplets = draw_triplets(y, 3, 1)
-    settings = {"n_components": 8, "max_iter": 3, "variant": variant, "init": "random", "random_state": 0}
-    expected = FLRML(**settings).fit(X, triplets=triplets)
-    found = FLRML(**settings).fit(blocks(X, [50, 60, 50]), triplets=triplets)
+    settings = {"n_components": 8, "max_iter": 3, "init": "random", "random_state": 0}
+    expected = Estimator(**settings).fit(X, triplets=triplets)
+    found = Estimator(**settings).fit(blocks(X, [50, 60, 50]), triplets=triplets)
     assert close(found.components_, expected.components_)
-    again = FLRML(**settings).fit(blocks(X, [80, 80]), triplets=triplets, spectrum=found.spectrum_)
+    again = Estimator(**settings).fit(blocks(X, [80, 80]), triplets=triplets, spectrum=found.spectrum_)
     assert close(again.components_, expected.components_)
 
 
-@pytest.mark.parametrize("centred", [False, True])
-def test_the_randomized_decomposition_is_that_of_memory(two, text, centred):
+@pytest.mark.parametrize("operator", [None, CenteredRows])
+def test_the_randomized_decomposition_is_that_of_memory(two, text, operator):
     X, _ = text
-    settings = {"centred": centred, "method": "randomized"}
-    expected = decompose(X, 20, random_state=np.random.RandomState(0), **settings)
-    rows = RowBlocks(blocks(X, [70, 90]))
-    found = decompose_blocks(rows, 20, random=np.random.RandomState(0), **settings)
+    whole = X if operator is None else operator(X)
+    expected = decompose(whole, 20, random_state=np.random.RandomState(0), method="randomized")
+    rows = RowBlocks(blocks(X, [70, 90])).through(operator)
+    found = decompose_blocks(rows, 20, random=np.random.RandomState(0), method="randomized")
     assert close(found.singular_values, expected.singular_values)
     B = np.random.RandomState(1).standard_normal((20, 3))
     assert close(found.lift(B), expected.lift(B))
@@ -69,7 +71,7 @@ def test_a_sum_sends_one_array_from_each_worker(two):
         return sum(two.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
 
     rows = RowBlocks(blocks(np.eye(60), [10] * 6))
-    with rows_at_rest(two):
+    with without_work_stealing(two):
         parts = rows.map(lambda block: np.full(100_000, block.sum()), rows.futures)
         wait(parts)
         before = sent()
@@ -120,24 +122,24 @@ def test_two_workers_average_their_descent_directions(two, text):
     assert knn_accuracy(embedded[:100], y[:100], embedded[100:], y[100:]) > 0.7
 
 
-@pytest.mark.parametrize("variant", ["paper", "reference"])
+@pytest.mark.parametrize("Estimator", [MFLRML, ReferenceMFLRML])
 @pytest.mark.parametrize("dense", [False, True])
-def test_an_update_says_the_same_in_either_form(text, variant, dense):
+def test_an_update_says_the_same_in_either_form(text, Estimator, dense):
     X, _ = text
     random = np.random.RandomState(0)
-    model = MFLRML(4)
-    model.n_iter_ = 3
+    model = Estimator(4)
+    model.n_iter_, model.history_ = 3, np.zeros(3)
     updates, expected = [], np.zeros((X.shape[1], 4))
     start = random.standard_normal(expected.shape)
     for rows in (X[:110], X[50:]):
         batch = rows.toarray() if dense else rows
         C = random.standard_normal((rows.shape[0], 4))
-        means = np.asarray(rows.mean(axis=1)).ravel() if variant == "reference" else None
-        expected += rows.T @ C - (0 if means is None else means @ C)
-        updates.append(Update(*_smallest_form(batch, C, means, np.float64), np.ones(4), 0.0, {}))
+        means = np.asarray(rows.mean(axis=1)).ravel() if Estimator is ReferenceMFLRML else np.zeros(rows.shape[0])
+        expected += rows.T @ C - means @ C
+        updates.append(Update(*smallest_form(*model._lift(batch, C), np.float64), np.ones(4), 0.0, {}))
     assert {sp.issparse(update.X) for update in updates} == {True}
     model._map, model._scale = start.copy(), 1.0
-    move(model, updates)
+    model._apply(merge(updates))
     np.testing.assert_allclose(model._scale * model._map, start / 2 + expected / 4, atol=1e-12)
 
 
@@ -180,13 +182,13 @@ def test_one_worker_gives_the_very_result_of_memory(one, small, text):
     X, y, *_ = small
     words, topics = text
     settings = {"n_components": 10, "n_batches": 5, "random_state": 3}
-    for data, labels, sizes, variant in (
-        (X, y, [100, 200], "paper"),
-        (words, topics, [60, 100], "paper"),
-        (words, topics, [60, 100], "reference"),
+    for data, labels, sizes, Estimator in (
+        (X, y, [100, 200], MFLRML),
+        (words, topics, [60, 100], MFLRML),
+        (words, topics, [60, 100], ReferenceMFLRML),
     ):
-        expected = MFLRML(**settings, variant=variant).fit(data, labels)
-        found = MFLRML(**settings, variant=variant).fit(blocks(data, sizes), labels)
+        expected = Estimator(**settings).fit(data, labels)
+        found = Estimator(**settings).fit(blocks(data, sizes), labels)
         np.testing.assert_array_equal(found.components_, expected.components_)
         np.testing.assert_array_equal(found.history_, expected.history_)
     found.partial_fit(blocks(data, sizes), labels)
@@ -201,7 +203,16 @@ def test_one_worker_gives_the_very_result_of_memory(one, small, text):
     np.testing.assert_array_equal(*after_batches)
 
 
-@pytest.mark.parametrize("estimator", [FLRML, MFLRML])
-def test_the_ridge_variant_is_refused_by_name(estimator):
-    with pytest.raises(ValueError, match="variant='ridge' needs rows in memory"):
-        estimator(4, variant="ridge").fit(blocks(np.eye(12), [6, 6]), np.arange(12) % 2)
+def test_the_objective_of_every_iteration_is_seen(two, small):
+    X, y, *_ = small
+    seen = []
+    FLRML(5, max_iter=3, random_state=0).fit(
+        blocks(X, [150, 150]), y, callback=lambda model: seen.append((model.n_iter_, len(model.history_)))
+    )
+    assert seen == [(0, 1), (1, 2), (2, 3), (3, 4)]
+
+
+@pytest.mark.parametrize("Estimator", [RidgeFLRML, RidgeMFLRML, KISSME])
+def test_methods_that_do_not_take_dask_arrays_say_so(Estimator):
+    with pytest.raises(ValueError, match=f"{Estimator.__name__} needs X in memory .* got a dask array"):
+        Estimator(4).fit(blocks(np.eye(12), [6, 6]), np.arange(12) % 2)

@@ -29,7 +29,7 @@ MISTAKES = [
     ("max_rnk", 5, ["max_rnk: unknown key", "did you mean 'max_rank'?", "n_triplets"]),
     ("figures/margn", {}, ["figures.margn: unknown key", "did you mean 'margin'?", "growth"]),
     ("datasets/digits/optoins", {}, ["datasets.digits.optoins: unknown key", "did you mean 'options'?"]),
-    ("max_rank", "many", ["max_rank: must be a whole number, got 'many'"]),
+    ("max_rank", "many", ["max_rank: must be an integer, got 'many'"]),
     ("max_rank", 0, ["max_rank: 0 is less than the minimum of 1"]),
     ("offline", "yes", ["offline: must be true or false, got 'yes'"]),
     ("seeds", 3, ["seeds: must be a list, got 3"]),
@@ -40,7 +40,7 @@ MISTAKES = [
     (
         "datasets/digitz",
         {},
-        ["datasets.digitz: no such data set", "did you mean 'digits'?", "r52", "options.format"],
+        ["datasets.digitz: unknown data set", "did you mean 'digits'?", "r52", "options.format"],
     ),
     ("datasets/mine", {"options": {"format": "xls", "train": "a.xls"}}, ["datasets.mine.options", "one of", "csv"]),
     (
@@ -48,7 +48,7 @@ MISTAKES = [
         3,
         ["datasets.digits.options", "unknown option 'max_trian'", "max_train"],
     ),
-    ("datasets/digits/options/max_train", "x", ["datasets.digits.options", "max_train is 'x'", "a whole number"]),
+    ("datasets/digits/options/max_train", "x", ["datasets.digits.options", "max_train is 'x'", "an integer"]),
     ("methods/flrlm", {}, ["methods.flrlm: unknown method", "did you mean 'flrml'?", "kissme"]),
     ("methods/flrml", {"margin": 1}, ["methods.flrml:", "no parameter 'margin'", "did you mean 'margin_ratio'?"]),
     ("methods/flrml", {"margin_ratio": -1}, ["methods.flrml:", "'margin_ratio'", "Got -1"]),

@@ -18,7 +18,7 @@ def test_a_metric_comes_back_from_its_file(tmp_path, fitted, digits):
     metric = Metric.of(fitted)
     metric.save(tmp_path / "model.npz", {"method": "flrml"})
     back = Metric.load(tmp_path / "model.npz")
-    assert (back.rule, back.W) == ("cosine", None)
+    assert (back.metric, back.W) == ("cosine", None)
     np.testing.assert_array_equal(back.embed(digits[2]), fitted.transform(digits[2]))
 
 
@@ -27,7 +27,7 @@ def test_a_bilinear_metric_keeps_its_matrix(tmp_path, digits):
     fitted = build("oasis", random_state=0).fit(X[:200], y[:200])
     Metric.of(fitted).save(tmp_path / "model.npz", {})
     back = Metric.load(tmp_path / "model.npz")
-    assert back.rule == "bilinear"
+    assert back.metric == "bilinear"
     np.testing.assert_array_equal(back.W, fitted.similarity_)
 
 

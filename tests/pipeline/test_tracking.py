@@ -106,7 +106,7 @@ def test_a_failure_shows_as_failed_with_its_reason(tracker, tmp_path):
 def test_a_sweep_is_a_parent_with_its_points_as_children(tracker, tmp_path):
     contents = [point("digits", "margin_ratio", r, a) for r, a in ((0.5, [0.7, 0.9]), (1.0, [0.9]), (2.0, [-1]))]
     for _ in range(2):
-        parent = tracker.log(of_sweep(files(tmp_path, contents), "test", "margin", "margin_ratio"))
+        parent = tracker.log(of_sweep(files(tmp_path, contents), "test", "margin"))
     found = by_name(tracker)
     assert len(found) == 4
     assert found["digits sweep of margin_ratio"].data.metrics == {"accuracy": 0.9, "best_margin_ratio": 1.0}
@@ -119,7 +119,7 @@ def test_a_sweep_is_a_parent_with_its_points_as_children(tracker, tmp_path):
 
 def test_a_sweep_over_batches_keeps_the_accuracy_by_batch(tracker, tmp_path):
     contents = [point("digits", "batch_triplets", 20, [0.6, 0.8], batches=3)]
-    tracker.log(of_sweep(files(tmp_path, contents), "test", "batches", "batch_triplets"))
+    tracker.log(of_sweep(files(tmp_path, contents), "test", "batches"))
     child = by_name(tracker)["digits batch_triplets = 20"]
     history = tracker.client.get_metric_history(child.info.run_id, "accuracy_by_batch")
     assert [metric.value for metric in history] == pytest.approx([0.35, 0.35, 0.7])

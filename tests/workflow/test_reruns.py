@@ -23,7 +23,7 @@ def test_an_added_sweep_point_runs_only_itself(project):
     config = copy.deepcopy(TINY)
     config["figures"]["margin"]["ratios"].append(2.0)
     before = project.numbers()
-    assert project.executed(config=config) == {"sweep_margin": 1, "figure_margin": 1, "track": 1}
+    assert project.executed(config=config) == {"sweep": 1, "figure_margin": 1, "track": 1}
     after = project.numbers()
     assert set(after) - set(before) == {"sweeps/margin/digits/2.0.json"}
     assert before == {path: after[path] for path in before}
@@ -58,7 +58,7 @@ def test_an_edit_of_a_solver_retrains_without_a_new_svd(project):
         ("prepare", "triplets", "decompose"), 0
     )
     assert (planned["train"], planned["evaluate"]) == (4, 2)  # the control has no solver
-    assert (planned["sweep_margin"], planned["sweep_batches"], planned["growth"]) == (2, 2, 2)
+    assert (planned["sweep"], planned["growth"]) == (4, 2)
     assert planned["track"] == 2
 
 
@@ -66,21 +66,21 @@ def test_an_edit_of_one_method_retrains_only_that_method(project):
     project.edit("baselines/controls.py", "import numpy as np", "import numpy as np  # edited")
     planned = project.planned()
     assert planned["train"] == 2
-    assert planned["sweep_margin"] == 0
+    assert planned["sweep"] == 0
 
 
 def test_a_changed_parameter_of_one_method_retrains_only_that_method(project):
     config = copy.deepcopy(TINY)
     config["methods"]["mflrml-reference"] = {"n_batches": 4}
     planned = project.planned(config=config)
-    assert (planned["train"], planned["decompose"], planned["sweep_batches"]) == (2, 0, 0)
+    assert (planned["train"], planned["decompose"], planned["sweep"]) == (2, 0, 0)
 
 
 def test_a_changed_rank_of_the_svd_invalidates_what_follows(project):
     planned = project.planned(config=TINY | {"max_rank": 30})
     assert (planned["prepare"], planned["triplets"], planned["decompose"]) == (0, 0, 3)
     assert planned["train"] == planned["evaluate"] == 2  # of the method that starts from the SVD, on two data sets
-    assert (planned["sweep_margin"], planned["sweep_batches"]) == (2, 0)
+    assert planned["sweep"] == 2  # over the margin
 
 
 def own_data(path, n=60):

@@ -87,7 +87,7 @@ def test_each_figure_and_table_is_a_target_by_name(fresh):
     assert fresh.planned("figure_margin") == {
         "prepare": 1,
         "decompose": 1,
-        "sweep_margin": 2,
+        "sweep": 2,
         "figure_margin": 1,
     }
 
@@ -95,7 +95,7 @@ def test_each_figure_and_table_is_a_target_by_name(fresh):
 def test_the_figure_of_the_ridge_needs_both_decompositions(fresh):
     config = copy.deepcopy(TINY)
     config["figures"]["ridge"] = {"datasets": ["digits"]}
-    expected = {"prepare": 1, "decompose": 2, "explain": 1, "figure_ridge": 1}
+    expected = {"prepare": 1, "decompose": 2, "variants": 1, "figure_ridge": 1}
     assert fresh.planned("figure_ridge", config=config) == expected
 
 
@@ -110,7 +110,7 @@ def test_a_mistake_in_the_configuration_stops_before_any_job_with_one_line(fresh
     start = time.monotonic()
     said = fresh.run(config=TINY | {"max_rnk": 5}, ok=False)
     (line,) = (line for line in said.splitlines() if "max_rnk" in line)
-    assert line.startswith("config: max_rnk: unknown key (did you mean 'max_rank'?); there are: ")
+    assert line.startswith("config: max_rnk: unknown key (did you mean 'max_rank'?); choose from ")
     assert "Traceback" not in said
     assert not fresh.results.exists()
     assert time.monotonic() - start < 60

@@ -1,4 +1,4 @@
-# What all rules share: the checked configuration, and the names of files.
+# The checked configuration, and functions that name files; shared by all rules.
 import os
 import re
 from pathlib import Path
@@ -6,10 +6,11 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-import flrml
-from flrml.methods import METHODS
 from flrml.datasets import REGISTRY, raw_files
+from flrml.methods import METHODS
 from flrml.pipeline.config import ConfigError, resolve
+from flrml.pipeline.sources import source_files
+from flrml.pipeline.sweeps import SWEEPS
 
 # Snakemake announces every round of its scheduler; the lines of the jobs say more.
 logger.addFilter(lambda record: not str(record.msg).startswith(("Select jobs to execute", "Execute ")))
@@ -23,10 +24,11 @@ RESULTS = config["results"]
 RAW_DIR = os.environ.get("FLRML_RAW_DIR") or config["raw_dir"]
 DATASETS = config["datasets"]
 FIGURE_SETTINGS = config["figures"]
-SOURCE = Path(flrml.__file__).parent
 # Jobs in an environment of their own find flrml in the working copy too.
-if SOURCE.parent == Path(workflow.basedir):
-    os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(SOURCE.parent), os.environ.get("PYTHONPATH")])))
+if Path(workflow.basedir, "flrml").is_dir():
+    os.environ.update(
+        PYTHONPATH=os.pathsep.join(filter(None, [str(workflow.basedir), os.environ.get("PYTHONPATH")]))
+    )
 # Cores of this machine that a run may use, or on a cluster the most that one submission may.
 ALL_CORES = workflow.cores or 1
 
@@ -35,20 +37,21 @@ wildcard_constraints:
     dataset="[^/]+",
     method="[^/]+",
     seed=r"\d+",
-    kind="plain|centred",
+    kind="plain|centered",
+    sweep="|".join(SWEEPS),
 
 
-def source(*names):
-    """Files of the package that results depend on: an edit of one makes them anew."""
-    return [str(SOURCE / f"{name}.py") for name in names]
+def sources(*modules):
+    """Return the source files that a result of these modules depends on: an edit of one makes it again."""
+    return source_files(*(f"flrml.{module}" for module in modules), deferred=config["dask_scheduler"] is not None)
 
 
-def cluster_source():
-    """Files that results depend on where a Dask cluster makes them."""
-    return [str(path) for path in sorted((SOURCE / "distributed").glob("*.py"))] if config["dask_scheduler"] else []
+def method_sources(method, *modules):
+    """Return the source files that a training of a method depends on."""
+    return sources(METHODS[method].estimator.__module__.removeprefix("flrml."), *modules)
 
 
-def data(wildcards):
+def prepared_meta(wildcards):
     return f"{RESULTS}/data/{wildcards.dataset}/meta.json"
 
 
@@ -56,50 +59,37 @@ def settings(dataset):
     return DATASETS[dataset] or {}
 
 
-def on_datasets(svd):
-    """The wildcard `dataset` for data sets with an SVD, or for those without."""
+def datasets_pattern(svd):
+    """Return the wildcard constraint for data sets with an SVD, or for those without."""
     return "|".join(re.escape(name) for name in DATASETS if settings(name)["svd"] == svd) or "(?!)"
 
 
 def methods_of(dataset):
-    """Methods that run on a data set."""
+    """Return the methods that run on a data set."""
     svd = settings(dataset)["svd"]
     return [name for name in config["methods"] if svd or not METHODS[name].uses_spectrum]
 
 
-def spectrum_of(dataset, method):
-    kind = "centred" if METHODS[method].centred else "plain"
-    return f"{RESULTS}/svd/{dataset}/{kind}.npz"
+def spectrum_file(dataset, method):
+    """Return the spectrum that a method takes, or nothing."""
+    if not METHODS[method].uses_spectrum:
+        return []
+    return f"{RESULTS}/svd/{dataset}/{METHODS[method].spectrum_kind}.npz"
 
 
 def max_rank(dataset):
     return settings(dataset).get("max_rank", config["max_rank"])
 
 
-def run_of(dataset, method, **more):
-    """What identifies a run, as a parameter that its files carry."""
+def run_settings(dataset, method, **more):
+    """Return what identifies a run; its result files carry it."""
     common = {name: value for name, value in config["common"].items() if name in METHODS[method].accepts}
     parameters = {**METHODS[method].parameters, **common, **(config["methods"].get(method) or {})}
     return {"dataset": dataset, "method": method, "parameters": parameters, **more}
 
 
-def spectrum_input(wildcards):
-    uses = METHODS[wildcards.method].uses_spectrum
-    return spectrum_of(wildcards.dataset, wildcards.method) if uses else []
-
-
-def method_source(wildcards):
-    place = METHODS[wildcards.method].estimator.__module__.removeprefix("flrml.").replace(".", "/")
-    shared = (
-        ["baselines/common"]
-        if place.startswith("baselines/")
-        else ["metric", "loss", "stiefel", "ridge", "search", "supervision"]
-    )
-    return source(place, *shared, "rows", "pipeline/training", "pipeline/limits") + cluster_source()
-
-
-def results_of(dataset, file="metrics.json", seed=None):
-    """A file of every run on a data set, with one seed or with all."""
+def run_files(dataset, file="metrics.json", seed=None):
+    """Return a file of every run on a data set, with one seed or with all."""
     return [
         f"{RESULTS}/runs/{dataset}/{method}/seed{each}/{file}"
         for method in methods_of(dataset)
@@ -107,21 +97,25 @@ def results_of(dataset, file="metrics.json", seed=None):
     ]
 
 
-def all_results():
-    return [path for dataset in DATASETS for path in results_of(dataset)]
+def all_metrics():
+    return [path for dataset in DATASETS for path in run_files(dataset)]
 
 
-def sweep_points(sweep, dataset=None):
-    """Result files of a sweep, of one data set or of all."""
+def sweep_files(sweep, dataset=None):
+    """Return the result files of a sweep, of one data set or of all."""
     chosen = FIGURE_SETTINGS.get(sweep)
     if not chosen:
         return []
-    values = chosen["ratios" if sweep == "margin" else "sizes"]
     datasets = [name for name in chosen["datasets"] if dataset in (None, name)]
+    values = chosen[SWEEPS[sweep].values]
     return [f"{RESULTS}/sweeps/{sweep}/{name}/{value}.json" for name in datasets for value in values]
 
 
-def growth_points():
+def swept_method(wildcards):
+    return FIGURE_SETTINGS[wildcards.sweep]["method"]
+
+
+def growth_files():
     return [
         f"{RESULTS}/growth/{axis}/{method}.json"
         for axis, chosen in (FIGURE_SETTINGS.get("growth") or {}).items()
@@ -129,8 +123,8 @@ def growth_points():
     ]
 
 
-def converging():
-    """Runs that the convergence figure shows."""
+def convergence_runs():
+    """Return the runs that the convergence figure shows."""
     chosen = (FIGURE_SETTINGS.get("convergence") or {}).get("datasets", [])
     return [
         f"{RESULTS}/runs/{dataset}/{method}/seed{config['seeds'][0]}/metrics.json"
@@ -140,15 +134,15 @@ def converging():
     ]
 
 
-def drawn(name, category):
-    """Output files of a figure; the PNG goes into the report."""
+def figure_outputs(name, category):
+    """Return the output files of a figure; the PNG goes into the report."""
     stem = f"{RESULTS}/figures/{name}"
     caption = f"../report/figure_{name}.rst"
     return [f"{stem}.pdf", report(f"{stem}.png", caption=caption, category=category), f"{stem}.csv"]
 
 
-def written(name):
-    """Output files of a table; the CSV goes into the report."""
+def table_outputs(name):
+    """Return the output files of a table; the CSV goes into the report."""
     stem = f"{RESULTS}/tables/{name}"
     caption = f"../report/table_{name}.rst"
     return [f"{stem}.md", report(f"{stem}.csv", caption=caption, category="Tables"), f"{stem}.tex"]

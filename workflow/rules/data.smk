@@ -2,7 +2,7 @@
 rule prepare:
     input:
         raw=lambda wildcards: raw_files(wildcards.dataset, RAW_DIR, settings(wildcards.dataset)["options"]),
-        code=[str(path) for path in sorted((SOURCE / "datasets").glob("*.py"))],
+        code=sources("datasets.preparation"),
     output:
         meta=f"{RESULTS}/data/{{dataset}}/meta.json",
     log:

@@ -1,8 +1,8 @@
 # Prepared data set → SVD. The result can be shared between working copies with --cache.
 rule decompose:
     input:
-        meta=data,
-        code=source("spectrum", "rows", "pipeline/inputs") + cluster_source(),
+        meta=prepared_meta,
+        code=sources("pipeline.decomposition"),
     output:
         multiext(f"{RESULTS}/svd/{{dataset}}/{{kind}}", ".npz", ".json"),
     log:

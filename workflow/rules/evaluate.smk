@@ -1,16 +1,16 @@
 # Models → accuracies. All methods of a data set in one job: starting Python costs more than most evaluations.
 rule evaluate:
     input:
-        meta=data,
-        models=lambda wildcards: results_of(wildcards.dataset, "model.npz", wildcards.seed),
-        records=lambda wildcards: results_of(wildcards.dataset, "history.json", wildcards.seed),
-        code=source("neighbors", "pipeline/evaluation", "pipeline/models") + cluster_source(),
+        meta=prepared_meta,
+        models=lambda wildcards: run_files(wildcards.dataset, "model.npz", wildcards.seed),
+        records=lambda wildcards: run_files(wildcards.dataset, "history.json", wildcards.seed),
+        code=sources("pipeline.evaluation"),
     output:
         metrics=[f"{RESULTS}/runs/{{dataset}}/{method}/seed{{seed}}/metrics.json" for method in config["methods"]],
     log:
         f"{RESULTS}/logs/evaluate/{{dataset}}-{{seed}}.log",
     wildcard_constraints:
-        dataset=on_datasets(svd=True),
+        dataset=datasets_pattern(svd=True),
     conda:
         "../../envs/flrml.yaml"
     resources:
@@ -30,4 +30,4 @@ use rule evaluate as evaluate_without_svd with:
             if not METHODS[method].uses_spectrum
         ],
     wildcard_constraints:
-        dataset=on_datasets(svd=False),
+        dataset=datasets_pattern(svd=False),

@@ -4,9 +4,9 @@ FIGURES = [f"{RESULTS}/figures/{name}.pdf" for name in FIGURE_SETTINGS]
 
 rule figure_smoothing:
     input:
-        code=source("pipeline/figures", "loss"),
+        code=sources("pipeline.figures"),
     output:
-        drawn("smoothing", "The method"),
+        figure_outputs("smoothing", "The method"),
     log:
         f"{RESULTS}/logs/figures/smoothing.log",
     localrule: True
@@ -16,94 +16,64 @@ rule figure_smoothing:
         "../scripts/figure.py"
 
 
-rule figure_convergence:
+use rule figure_smoothing as figure_convergence with:
     input:
-        results=converging(),
-        code=source("pipeline/figures"),
+        results=convergence_runs(),
+        code=sources("pipeline.figures"),
     output:
-        drawn("convergence", "The method"),
+        figure_outputs("convergence", "The method"),
     log:
         f"{RESULTS}/logs/figures/convergence.log",
-    localrule: True
-    conda:
-        "../../envs/flrml.yaml"
-    script:
-        "../scripts/figure.py"
 
 
-rule figure_margin:
+use rule figure_smoothing as figure_margin with:
     input:
-        results=sweep_points("margin"),
-        code=source("pipeline/figures"),
+        results=sweep_files("margin"),
+        code=sources("pipeline.figures"),
     output:
-        drawn("margin", "Sweeps"),
+        figure_outputs("margin", "Sweeps"),
     log:
         f"{RESULTS}/logs/figures/margin.log",
-    localrule: True
-    conda:
-        "../../envs/flrml.yaml"
-    script:
-        "../scripts/figure.py"
 
 
-rule figure_batches:
+use rule figure_smoothing as figure_batches with:
     input:
-        results=sweep_points("batches"),
-        code=source("pipeline/figures"),
+        results=sweep_files("batches"),
+        code=sources("pipeline.figures"),
     output:
-        drawn("batches", "Sweeps"),
+        figure_outputs("batches", "Sweeps"),
     log:
         f"{RESULTS}/logs/figures/batches.log",
-    localrule: True
-    conda:
-        "../../envs/flrml.yaml"
-    script:
-        "../scripts/figure.py"
 
 
-rule figure_front:
+use rule figure_smoothing as figure_front with:
     input:
-        results=all_results(),
-        code=source("pipeline/figures"),
+        results=all_metrics(),
+        code=sources("pipeline.figures"),
     output:
-        drawn("front", "Beyond the paper"),
+        figure_outputs("front", "Beyond the paper"),
     log:
         f"{RESULTS}/logs/figures/front.log",
-    localrule: True
-    conda:
-        "../../envs/flrml.yaml"
-    script:
-        "../scripts/figure.py"
 
 
-rule figure_growth:
+use rule figure_smoothing as figure_growth with:
     input:
-        results=growth_points(),
-        code=source("pipeline/figures"),
+        results=growth_files(),
+        code=sources("pipeline.figures"),
     output:
-        drawn("growth", "Beyond the paper"),
+        figure_outputs("growth", "Beyond the paper"),
     log:
         f"{RESULTS}/logs/figures/growth.log",
-    localrule: True
-    conda:
-        "../../envs/flrml.yaml"
-    script:
-        "../scripts/figure.py"
 
 
-rule figure_ridge:
+use rule figure_smoothing as figure_ridge with:
     input:
         results=[
             f"{RESULTS}/sweeps/ridge/{dataset}.json"
             for dataset in (FIGURE_SETTINGS.get("ridge") or {}).get("datasets", [])
         ],
-        code=source("pipeline/figures"),
+        code=sources("pipeline.figures"),
     output:
-        drawn("ridge", "Beyond the paper"),
+        figure_outputs("ridge", "Beyond the paper"),
     log:
         f"{RESULTS}/logs/figures/ridge.log",
-    localrule: True
-    conda:
-        "../../envs/flrml.yaml"
-    script:
-        "../scripts/figure.py"

@@ -1,75 +1,35 @@
 # Sweeps: a job per point, with all its repeats, because starting Python costs more than a training.
-LEARNING = source(
-    "estimators",
-    "minibatch",
-    "metric",
-    "loss",
-    "stiefel",
-    "triplets",
-    "rows",
-    "neighbors",
-    "pipeline/sweeps",
-    "pipeline/limits",
-)
-
-
-rule sweep_margin:
+rule sweep:
     input:
-        meta=data,
-        spectrum=lambda wildcards: spectrum_of(wildcards.dataset, FIGURE_SETTINGS["margin"]["method"]),
-        code=LEARNING,
+        meta=prepared_meta,
+        spectrum=lambda wildcards: spectrum_file(wildcards.dataset, swept_method(wildcards)),
+        code=lambda wildcards: method_sources(swept_method(wildcards), "pipeline.sweeps"),
     output:
-        f"{RESULTS}/sweeps/margin/{{dataset}}/{{value}}.json",
+        f"{RESULTS}/sweeps/{{sweep}}/{{dataset}}/{{value}}.json",
     log:
-        f"{RESULTS}/logs/sweeps/margin-{{dataset}}-{{value}}.log",
+        f"{RESULTS}/logs/sweeps/{{sweep}}-{{dataset}}-{{value}}.log",
     group:
         "sweeps"
     conda:
         "../../envs/flrml.yaml"
     resources:
         mem_mb=memory_of_training,
-        runtime=minutes_of(lambda wildcards: FIGURE_SETTINGS["margin"]["repeats"]),
+        runtime=minutes_of(lambda wildcards: FIGURE_SETTINGS[wildcards.sweep]["repeats"]),
     params:
-        run=lambda wildcards: run_of(
-            wildcards.dataset, FIGURE_SETTINGS["margin"]["method"], n_neighbors=config["n_neighbors"]
+        run=lambda wildcards: run_settings(
+            wildcards.dataset, swept_method(wildcards), n_neighbors=config["n_neighbors"]
         ),
-        repeats=lambda wildcards: FIGURE_SETTINGS["margin"]["repeats"],
+        repeats=lambda wildcards: FIGURE_SETTINGS[wildcards.sweep]["repeats"],
         minutes=config["minutes"],
         memory_mb=config["memory_mb"],
     script:
-        "../scripts/sweep_margin.py"
-
-
-rule sweep_batches:
-    input:
-        meta=data,
-        code=LEARNING,
-    output:
-        f"{RESULTS}/sweeps/batches/{{dataset}}/{{value}}.json",
-    log:
-        f"{RESULTS}/logs/sweeps/batches-{{dataset}}-{{value}}.log",
-    group:
-        "sweeps"
-    conda:
-        "../../envs/flrml.yaml"
-    resources:
-        mem_mb=memory_of_training,
-        runtime=minutes_of(lambda wildcards: FIGURE_SETTINGS["batches"]["repeats"]),
-    params:
-        run=lambda wildcards: run_of(
-            wildcards.dataset, FIGURE_SETTINGS["batches"]["method"], n_neighbors=config["n_neighbors"]
-        ),
-        repeats=lambda wildcards: FIGURE_SETTINGS["batches"]["repeats"],
-        minutes=config["minutes"],
-        memory_mb=config["memory_mb"],
-    script:
-        "../scripts/sweep_batches.py"
+        "../scripts/sweep.py"
 
 
 rule growth:
     input:
         meta=lambda wildcards: f"{RESULTS}/data/{FIGURE_SETTINGS['growth'][wildcards.axis]['dataset']}/meta.json",
-        code=LEARNING,
+        code=lambda wildcards: method_sources(wildcards.method, "pipeline.sweeps"),
     output:
         f"{RESULTS}/growth/{{axis}}/{{method}}.json",
     log:
@@ -82,7 +42,7 @@ rule growth:
         mem_mb=memory_of_training,
         runtime=minutes_of(lambda wildcards: len(FIGURE_SETTINGS["growth"][wildcards.axis]["sizes"])),
     params:
-        run=lambda wildcards: run_of(
+        run=lambda wildcards: run_settings(
             FIGURE_SETTINGS["growth"][wildcards.axis]["dataset"], wildcards.method, max_rank=config["max_rank"]
         ),
         sizes=lambda wildcards: FIGURE_SETTINGS["growth"][wildcards.axis]["sizes"],
@@ -92,12 +52,12 @@ rule growth:
         "../scripts/growth.py"
 
 
-rule explain:
+rule variants:
     input:
-        meta=data,
-        plain=lambda wildcards: spectrum_of(wildcards.dataset, "flrml"),
-        centred=lambda wildcards: spectrum_of(wildcards.dataset, "flrml-reference"),
-        code=[*LEARNING, *source("ridge", "search", "supervision", "pipeline/variants")],
+        meta=prepared_meta,
+        plain=lambda wildcards: spectrum_file(wildcards.dataset, "flrml"),
+        centered=lambda wildcards: spectrum_file(wildcards.dataset, "flrml-reference"),
+        code=sources("pipeline.variants", "estimators", "reference", "ridge.estimator"),
     output:
         f"{RESULTS}/sweeps/ridge/{{dataset}}.json",
     log:
@@ -110,7 +70,7 @@ rule explain:
         mem_mb=memory_of_training,
         runtime=minutes_of(lambda wildcards: 4),
     params:
-        run=lambda wildcards: run_of(wildcards.dataset, "flrml-ridge", n_neighbors=config["n_neighbors"]),
+        run=lambda wildcards: run_settings(wildcards.dataset, "flrml-ridge", n_neighbors=config["n_neighbors"]),
         ridges=lambda wildcards: FIGURE_SETTINGS["ridge"]["ridges"],
         minutes=4 * config["minutes"],
         memory_mb=config["memory_mb"],

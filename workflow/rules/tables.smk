@@ -3,14 +3,15 @@ TABLE_NAMES = ["datasets", "complexity", "with_svd", "without_svd"]
 if any(name in REGISTRY and REGISTRY[name].paper for name in DATASETS):
     TABLE_NAMES.append("reproduction")
 TABLES = [f"{RESULTS}/tables/{name}.md" for name in TABLE_NAMES]
+METAS = expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS)
 
 
 rule table_datasets:
     input:
-        metas=expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS),
-        code=source("pipeline/tables"),
+        metas=METAS,
+        code=sources("pipeline.tables"),
     output:
-        written("datasets"),
+        table_outputs("datasets"),
     log:
         f"{RESULTS}/logs/tables/datasets.log",
     localrule: True
@@ -20,65 +21,45 @@ rule table_datasets:
         "../scripts/table.py"
 
 
-rule table_complexity:
+use rule table_datasets as table_complexity with:
     input:
-        results=all_results(),
-        code=source("pipeline/tables", "pipeline/paper"),
+        results=all_metrics(),
+        code=sources("pipeline.tables"),
     output:
-        written("complexity"),
+        table_outputs("complexity"),
     log:
         f"{RESULTS}/logs/tables/complexity.log",
-    localrule: True
-    conda:
-        "../../envs/flrml.yaml"
-    script:
-        "../scripts/table.py"
 
 
-rule table_with_svd:
+use rule table_datasets as table_with_svd with:
     input:
-        results=all_results(),
-        metas=expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS),
+        results=all_metrics(),
+        metas=METAS,
         svd=[f"{RESULTS}/svd/{name}/plain.json" for name in DATASETS if settings(name)["svd"]],
-        code=source("pipeline/tables", "pipeline/paper"),
+        code=sources("pipeline.tables"),
     output:
-        written("with_svd"),
+        table_outputs("with_svd"),
     log:
         f"{RESULTS}/logs/tables/with_svd.log",
-    localrule: True
-    conda:
-        "../../envs/flrml.yaml"
-    script:
-        "../scripts/table.py"
 
 
-rule table_without_svd:
+use rule table_datasets as table_without_svd with:
     input:
-        results=all_results(),
-        metas=expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS),
-        code=source("pipeline/tables", "pipeline/paper"),
+        results=all_metrics(),
+        metas=METAS,
+        code=sources("pipeline.tables"),
     output:
-        written("without_svd"),
+        table_outputs("without_svd"),
     log:
         f"{RESULTS}/logs/tables/without_svd.log",
-    localrule: True
-    conda:
-        "../../envs/flrml.yaml"
-    script:
-        "../scripts/table.py"
 
 
-rule table_reproduction:
+use rule table_datasets as table_reproduction with:
     input:
-        results=all_results(),
-        metas=expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS),
-        code=source("pipeline/tables", "pipeline/paper"),
+        results=all_metrics(),
+        metas=METAS,
+        code=sources("pipeline.tables"),
     output:
-        written("reproduction"),
+        table_outputs("reproduction"),
     log:
         f"{RESULTS}/logs/tables/reproduction.log",
-    localrule: True
-    conda:
-        "../../envs/flrml.yaml"
-    script:
-        "../scripts/table.py"

@@ -4,12 +4,12 @@ TRACKED = [f"{RESULTS}/mlflow/{dataset}.json" for dataset in DATASETS]
 
 rule track:
     input:
-        metrics=lambda wildcards: results_of(wildcards.dataset),
-        models=lambda wildcards: results_of(wildcards.dataset, "model.npz"),
-        margin=lambda wildcards: sweep_points("margin", wildcards.dataset),
-        batches=lambda wildcards: sweep_points("batches", wildcards.dataset),
-        meta=data,
-        code=source("pipeline/tracking", "pipeline/records"),
+        metrics=lambda wildcards: run_files(wildcards.dataset),
+        models=lambda wildcards: run_files(wildcards.dataset, "model.npz"),
+        margin=lambda wildcards: sweep_files("margin", wildcards.dataset),
+        batches=lambda wildcards: sweep_files("batches", wildcards.dataset),
+        meta=prepared_meta,
+        code=sources("pipeline.records"),
     output:
         f"{RESULTS}/mlflow/{{dataset}}.json",
     log:

@@ -1,10 +1,10 @@
 # Data, SVD, triplets → model. Timed, so each training has the cores for itself.
 rule train:
     input:
-        meta=data,
+        meta=prepared_meta,
         triplets=f"{RESULTS}/triplets/{{dataset}}/seed{{seed}}.npy",
-        spectrum=spectrum_input,
-        code=method_source,
+        spectrum=lambda wildcards: spectrum_file(wildcards.dataset, wildcards.method),
+        code=lambda wildcards: method_sources(wildcards.method, "pipeline.training"),
     output:
         model=f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/model.npz",
         record=f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/history.json",
@@ -18,7 +18,7 @@ rule train:
         mem_mb=memory_of_training,
         runtime=minutes_of(1),
     params:
-        run=lambda wildcards: run_of(wildcards.dataset, wildcards.method, seed=int(wildcards.seed)),
+        run=lambda wildcards: run_settings(wildcards.dataset, wildcards.method, seed=int(wildcards.seed)),
         minutes=config["minutes"],
         memory_mb=config["memory_mb"],
     script:

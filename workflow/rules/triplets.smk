@@ -1,8 +1,8 @@
 # Labels → triplets.
 rule triplets:
     input:
-        meta=data,
-        code=source("triplets"),
+        meta=prepared_meta,
+        code=sources("pipeline.triplets"),
     output:
         f"{RESULTS}/triplets/{{dataset}}/seed{{seed}}.npy",
     log:

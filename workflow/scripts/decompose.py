@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from flrml.pipeline.inputs import decompose_dataset
+from flrml.pipeline.decomposition import decompose_dataset
 from flrml.pipeline.logs import logged
 
 with logged(snakemake.log[0]) as say:
@@ -9,7 +9,7 @@ with logged(snakemake.log[0]) as say:
         Path(snakemake.input.meta).parent,
         *snakemake.output,
         max_rank=snakemake.params.max_rank,
-        centred=kind == "centred",
+        kind=kind,
         seed=0,
         scheduler=snakemake.config["dask_scheduler"],
     )

@@ -3,6 +3,7 @@ from pathlib import Path
 from flrml.files import write_json
 from flrml.pipeline.logs import logged
 from flrml.pipeline.records import log_model, of_run, of_sweep
+from flrml.pipeline.sweeps import SWEEPS
 from flrml.pipeline.tracking import Tracker, tracking_uri
 
 with logged(snakemake.log[0]) as say:
@@ -16,9 +17,9 @@ with logged(snakemake.log[0]) as say:
         if record.failure is None:
             log_model(tracker, run_id, data, model, n_neighbors=snakemake.params.n_neighbors)
         keys.append(record.key)
-    for sweep, axis in (("margin", "margin_ratio"), ("batches", "batch_triplets")):
+    for sweep in SWEEPS:
         if points := snakemake.input.get(sweep):
-            record = of_sweep([points] if isinstance(points, str) else points, experiment, sweep, axis)
+            record = of_sweep([points] if isinstance(points, str) else points, experiment, sweep)
             logged_runs[record.key] = tracker.log(record)
             keys += [record.key, *(child.key for child in record.children)]
     tracker.keep_only(keys, prefix=f"{experiment}/{dataset}/")

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from flrml.pipeline.inputs import draw_for_dataset
 from flrml.pipeline.logs import logged
+from flrml.pipeline.triplets import draw_for_dataset
 
 with logged(snakemake.log[0]):
     draw_for_dataset(

@@ -1,12 +1,12 @@
 from pathlib import Path
 
 from flrml.pipeline.logs import logged
-from flrml.pipeline.variants import explain
+from flrml.pipeline.variants import compare_variants
 
 with logged(snakemake.log[0]) as say:
-    result = explain(
+    result = compare_variants(
         Path(snakemake.input.meta).parent,
-        {"plain": snakemake.input.plain, "centred": snakemake.input.centred},
+        {"plain": snakemake.input.plain, "centered": snakemake.input.centered},
         snakemake.output[0],
         run=snakemake.params.run,
         ridges=snakemake.params.ridges,

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flrml.neighbors import vote
+from flrml.neighbors import majority_vote
 from flrml.triplets import contrast_matrix, triplet_counts
 
 Parts = tuple[NDArray, NDArray]  # rows to learn from, and rows to validate on
@@ -152,7 +152,8 @@ class Labels:
         found = np.empty((len(test), min(N_NEIGHBORS, len(train))), dtype=np.int64)
         for block in _blocks(len(test), len(train)):
             found[block] = _largest(test[block] @ train.T, found.shape[1])[0]
-        return int(np.sum(vote(self.label[rows][found]) == self.label[held])), len(held)
+        predicted = majority_vote(self.label[rows][found], np.empty(0))
+        return int(np.sum(predicted == self.label[held])), len(held)
 
     def _class_sums(self, Y: NDArray) -> NDArray:
         return _sums(Y, self.label)

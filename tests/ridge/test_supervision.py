@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from flrml import draw_triplets
 from flrml.neighbors import knn_accuracy
-from flrml.supervision import N_NEIGHBORS, Labels, Triplets, pair_product
+from flrml.ridge.supervision import N_NEIGHBORS, Labels, Triplets, pair_product
 
 
 @pytest.fixture
@@ -35,9 +35,9 @@ def expectation(label, groups):
 def test_the_contrast_is_the_mean_over_all_triplets(rows, grouped):
     Y, label, groups = rows
     A = expectation(label, groups if grouped else np.arange(30))
-    known = Labels(label, groups if grouped else None)
-    assert np.allclose(known.contrast(Y), (A + A.T) @ Y / 2)
-    assert 3 not in label[known.anchors]  # alone in its class
+    supervision = Labels(label, groups if grouped else None)
+    assert np.allclose(supervision.contrast(Y), (A + A.T) @ Y / 2)
+    assert 3 not in label[supervision.anchors]  # alone in its class
 
 
 def test_many_random_triplets_come_close_to_the_expectation(rows):
@@ -75,8 +75,8 @@ def test_given_triplets_are_active_inside_the_margin(rows):
     Y, label, _ = rows
     Y = Y / np.linalg.norm(Y, axis=1, keepdims=True)
     T = draw_triplets(label[label != 3], 2, 0)
-    known = Triplets(T, 30)
-    _, _, w, _ = known.active_pairs(Y, 0.1)
+    supervision = Triplets(T, 30)
+    _, _, w, _ = supervision.active_pairs(Y, 0.1)
     active = np.sum(Y[T[:, 0]] * (Y[T[:, 2]] - Y[T[:, 1]]), axis=1) + 0.1 > 0
     assert w.sum() == 0
     assert len(w) == 2 * active.sum()
@@ -112,10 +112,10 @@ def test_rows_are_drawn_without_repetition_and_with_triplets(rows):
     assert np.array_equal(Labels(label).draw(30, random), np.arange(30))
     drawn = Labels(label).draw(10, random)
     assert len(set(drawn)) == 10
-    known = Triplets(draw_triplets(label[label != 3], 1, 0), 30)
-    drawn = known.draw(12, random)
+    supervision = Triplets(draw_triplets(label[label != 3], 1, 0), 30)
+    drawn = supervision.draw(12, random)
     assert len(drawn) <= 12
-    assert len(known.subset(drawn).triplets) >= 4
+    assert len(supervision.subset(drawn).triplets) >= 4
 
 
 def test_groups_are_held_out_whole_and_classes_alike(rows):
@@ -141,8 +141,11 @@ def test_folds_hold_out_each_group_once(objects, number, seed):
     groups = np.repeat(np.arange(len(objects)), [size for _, size in objects])
     T = np.column_stack([np.arange(len(label))] * 3)
     by_class = np.bincount([kind for kind, _ in objects], minlength=5)
-    for known, expected in ((Labels(label, groups), by_class[label] > 1), (Triplets(T, len(label), groups), True)):
-        parts = known.folds(number, np.random.RandomState(seed))
+    for supervision, expected in (
+        (Labels(label, groups), by_class[label] > 1),
+        (Triplets(T, len(label), groups), True),
+    ):
+        parts = supervision.folds(number, np.random.RandomState(seed))
         assert len(parts) == number
         for rows, held in parts:
             assert np.array_equal(np.sort(np.concatenate((rows, held))), np.arange(len(label)))
@@ -172,10 +175,10 @@ def test_rows_are_judged_by_five_neighbours(digits):
 
 def test_triplets_are_judged_by_those_satisfied():
     Y = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.95, 0.05]])
-    known = Triplets(np.array([[3, 0, 2], [3, 2, 1], [0, 1, 2]]), 4)
-    assert known.judge(Y[:3], np.arange(3), Y[3:], np.array([3])) == (1, 2)
-    assert known.judge(Y[1:3], np.array([1, 2]), Y[[0]], np.array([0])) == (1, 1)
-    assert known.judge(Y[:1], np.array([0]), Y[[3]], np.array([3])) == (0, 0)
+    supervision = Triplets(np.array([[3, 0, 2], [3, 2, 1], [0, 1, 2]]), 4)
+    assert supervision.judge(Y[:3], np.arange(3), Y[3:], np.array([3])) == (1, 2)
+    assert supervision.judge(Y[1:3], np.array([1, 2]), Y[[0]], np.array([0])) == (1, 1)
+    assert supervision.judge(Y[:1], np.array([0]), Y[[3]], np.array([3])) == (0, 0)
 
 
 def test_a_subset_keeps_what_concerns_its_rows(rows):

@@ -1,4 +1,4 @@
-"""The model of FLRML without overfitting and without sampling noise: the ``"ridge"`` variant.
+"""The closed form and the rounds of RidgeFLRML.
 
 Changes to the model of :mod:`flrml.loss`, in the same symbols:
 
@@ -11,9 +11,9 @@ Changes to the model of :mod:`flrml.loss`, in the same symbols:
   of the top d eigenpairs of sym(EᵀM). They are found in the span of the leading axes and of their images
   (Rayleigh–Ritz), so that no r × r matrix is formed.
 * **Rounds.** Of some rows, neighbours and λ are found in the learned metric, and the map moves a step along the
-  triplets inside the margin, in the same span. What a round costs does not depend on r.
+  triplets inside the margin, in the same span. The cost of a round is independent of r.
 
-What is left open, (g, ω, β) and the number of rounds, is chosen on rows that are held out; see :mod:`flrml.search`.
+(g, ω, β) and the number of rounds are chosen on held-out rows; see :mod:`flrml.ridge.selection`.
 """
 
 from dataclasses import dataclass, replace
@@ -22,17 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from flrml.ridge.supervision import Supervision, pair_product, unit_rows
 from flrml.rows import product
 from flrml.spectrum import Spectrum, column_signs
-from flrml.supervision import Supervision, pair_product, unit_rows
 
 STEP = 0.15  # length of the first round's step beside that of the embeddings
 BATCH_STEP = 0.05  # the same of a mini-batch
-MARGIN = 0.1  # of the cosine, for margin_ratio = 1
-ROUND_SHARE = 12  # neighbours are sought in a round among a twelfth of the rows,
-ROUND_ROWS, MOST_ROUND_ROWS = 1000, 5000  # but at least and at most among so many
-START_ROWS = 2000  # of the first mini-batch
-SOUND = 100  # squared lengths below so many units of rounding, relative to the longest, are noise
+ROUND_SHARE = 12  # a round finds neighbours among a twelfth of the rows,
+ROUND_ROWS, MOST_ROUND_ROWS = 1000, 5000  # but at least and at most among these many
+SOUND = 100  # squared lengths below this many units of rounding, relative to the longest, are noise
 
 
 class WhitenedRows:
@@ -100,26 +98,29 @@ class Plane:
     ----------
     rows : WhitenedRows
         Rows to learn from.
-    known : Supervision
-        What is known of them.
+    supervision : Supervision
+        What is supervision of them.
     d : int
         Number of directions of a map.
+    round_rows : int, optional
+        Number of rows that a round draws; see :func:`default_round_rows`.
     """
 
-    def __init__(self, rows: WhitenedRows, known: Supervision, d: int):
+    def __init__(self, rows: WhitenedRows, supervision: Supervision, d: int, round_rows: int | None = None):
         axes, images = np.eye(rows.V.rank, d, dtype=rows.c.dtype), rows.axes(d)
-        further = rows.pull(known.contrast(images))
+        further = rows.pull(supervision.contrast(images))
         size = np.linalg.norm(further)
         further *= np.sqrt(d) / size if size > 0 else 0
         self.directions = np.hstack((axes, further))
         self.images = np.hstack((images, rows.embed(further)))
-        self.known, self.d = known, d
+        self.supervision, self.d = supervision, d
+        self.round_rows = default_round_rows(len(images)) if round_rows is None else round_rows
         self._itself = _gram(self.images, self.images)
-        self._contrast = _gram(self.images, known.contrast(self.images))
+        self._contrast = _gram(self.images, supervision.contrast(self.images))
         # Gram matrices of whitening, of all rows that whiten
         scale = 1.0 if rows.n is None else rows.n / len(images)
         self._total = rows.ridge_part(self.directions) + scale * self._itself
-        means = known.class_means(self.images).astype(np.float64)
+        means = supervision.class_means(self.images).astype(np.float64)
         self._between = scale * means.T @ means
 
     def whitening(self, within: float) -> NDArray:
@@ -143,10 +144,10 @@ class Plane:
 
         The ``number``-th round moves the embeddings by STEP/√number of their length.
         """
-        drawn = self.known.draw(round_rows(len(self.images)), random)
+        drawn = self.supervision.draw(self.round_rows, random)
         E = self.images[drawn]
         Y = E @ B
-        i, j, w, hinge = self.known.subset(drawn).active_pairs(unit_rows(Y), margin)
+        i, j, w, hinge = self.supervision.subset(drawn).active_pairs(unit_rows(Y), margin)
         if len(i) == 0:
             return B, hinge
         G = (T @ (T.T @ (E.T @ pair_product(i, j, w, Y, Y)))).astype(B.dtype)
@@ -155,7 +156,7 @@ class Plane:
     def rounds(
         self, T: NDArray, B: NDArray, number: int, margin: float, random: np.random.RandomState
     ) -> tuple[NDArray, list[float]]:
-        """So many rounds; return the map, and the mean hinge before each of them."""
+        """Make several rounds; return the map, and the mean hinge before each of them."""
         hinges = []
         # Matrices of a round are too small for several BLAS threads, which on a busy machine cost dearly.
         with threadpool_limits(1, user_api="blas"):
@@ -165,7 +166,7 @@ class Plane:
         return B, hinges
 
 
-def round_rows(n: int) -> int:
+def default_round_rows(n: int) -> int:
     """Number of rows that are drawn in a round, of n."""
     return min(max(ROUND_ROWS, n // ROUND_SHARE), MOST_ROUND_ROWS)
 
@@ -194,12 +195,12 @@ class BatchStep:
     hinge: float
 
 
-def batch_step(K: NDArray, known: Supervision, Y: NDArray, ridge: float, margin: float) -> BatchStep:
+def batch_step(K: NDArray, supervision: Supervision, Y: NDArray, ridge: float, margin: float) -> BatchStep:
     """The direction of a round in the batch's own coordinates: C = η (K + γ)⁻¹ T Y with K = X Xᵀ.
 
     η makes the embeddings of the batch move by BATCH_STEP of their length.
     """
-    i, j, w, hinge = known.active_pairs(unit_rows(Y), margin)
+    i, j, w, hinge = supervision.active_pairs(unit_rows(Y), margin)
     if len(i) == 0:
         return BatchStep(np.zeros_like(Y), hinge)
     TY = pair_product(i, j, w, Y, Y)
@@ -222,15 +223,27 @@ def explicit(spectrum: Spectrum) -> NDArray:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """Ridge g, shares ω (within) and β (local), number of rounds, and the score on the rows held out.
+class Form:
+    """The shares ω (within) and β (local) that define a closed form."""
 
-    Where rounds were not needed to decide, the score is that of the closed form.
+    within: float
+    local: float
+
+    @property
+    def unsupervised(self) -> bool:
+        """Whether this is the data's own geometry, which uses no labels."""
+        return self.local == 1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Ridge g, form, number of rounds, and the score on held-out rows.
+
+    If rounds were not needed to decide, the score is that of the closed form.
     """
 
     ridge: float
-    within: float
-    local: float
+    form: Form
     rounds: int = 0
     score: float = np.nan
 
@@ -245,14 +258,19 @@ class Learned:
 
 
 def learn(
-    spectrum: Spectrum, known: Supervision, d: int, choice: Choice, margin: float, random: np.random.RandomState
+    spectrum: Spectrum,
+    supervision: Supervision,
+    d: int,
+    choice: Choice,
+    margin: float,
+    random: np.random.RandomState,
 ) -> Learned:
     """The closed form on all rows, then the rounds; the map lifted to the features.
 
     Parameters
     ----------
-    spectrum, known
-        All training rows and what is known of them.
+    spectrum, supervision
+        All training rows and what is supervision of them.
     d : int
         Number of directions.
     choice : Choice
@@ -263,9 +281,9 @@ def learn(
         Draws the rows of the rounds.
     """
     rows = WhitenedRows(spectrum, choice.ridge)
-    plane = Plane(rows, known, d)
-    T = plane.whitening(choice.within)
-    B, hinges = plane.rounds(T, plane.solve(T, choice.local), choice.rounds, margin, random)
+    plane = Plane(rows, supervision, d)
+    T = plane.whitening(choice.form.within)
+    B, hinges = plane.rounds(T, plane.solve(T, choice.form.local), choice.rounds, margin, random)
     B = plane.directions @ B
     L_transposed = spectrum.lift((rows.c * B).astype(spectrum.basis.dtype))
     return Learned(L_transposed, np.einsum("ij,ij->j", B, B), hinges)

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from flrml import FLRML, MFLRML, decompose, draw_triplets, knn_accuracy, ridge
-from flrml.ridge import Plane, WhitenedRows, rows_of
-from flrml.supervision import Labels, Triplets, pair_product
+from flrml import RidgeFLRML, RidgeMFLRML, decompose, draw_triplets, knn_accuracy
+from flrml.ridge import plane as solver
+from flrml.ridge.plane import Plane, WhitenedRows, rows_of
+from flrml.ridge.supervision import Labels, Triplets, pair_product, unit_rows
 
 
 def dense_whitened(X, g):
@@ -61,10 +62,10 @@ def test_the_scatter_within_classes_whitens_where_all_of_that_between_them_is_le
 def test_no_ridge_whitens_and_a_large_one_keeps_the_geometry(problem):
     X, y, _ = problem
     V, sigma, _ = np.linalg.svd(X, full_matrices=False)
-    fixed = {"variant": "ridge", "within": 0.0, "local": 1.0, "rounds": 0}
-    whitened = FLRML(5, ridge=1e-12, **fixed).fit(X, y).transform(X)
+    fixed = {"within": 0.0, "local": 1.0, "rounds": 0}
+    whitened = RidgeFLRML(5, ridge=1e-12, **fixed).fit(X, y).transform(X)
     assert np.allclose(whitened.T @ whitened, np.eye(5), atol=1e-6)
-    own = FLRML(5, ridge=1e12, **fixed).fit(X, y)
+    own = RidgeFLRML(5, ridge=1e12, **fixed).fit(X, y)
     assert np.allclose(cosines(own.transform(X)), cosines(V[:, :5] * sigma[:5] ** 2), atol=1e-6)
 
 
@@ -108,19 +109,19 @@ def test_a_round_is_a_step_along_the_gradient_of_the_hinge(problem, within):
     i, j, w, mean = Labels(y).active_pairs((E @ full) / np.linalg.norm(E @ full, axis=1, keepdims=True), 0.1)
     T_pairs = pair_product(i, j, w, E @ full, np.eye(90))
     G = np.linalg.solve(np.eye(12) - within * between(E, y), E.T @ T_pairs @ E @ full)
-    G *= ridge.STEP / 2 * np.linalg.norm(E @ full) / np.linalg.norm(E @ G)
+    G *= solver.STEP / 2 * np.linalg.norm(E @ full) / np.linalg.norm(E @ G)
     assert np.allclose(plane.directions @ found, full + G, atol=1e-7)
     assert hinge == pytest.approx(mean)
     assert mean > 0
 
 
 def test_a_round_draws_a_share_of_the_rows_within_bounds():
-    assert [ridge.round_rows(n) for n in (10, 12_000, 36_000, 10**6)] == [1000, 1000, 3000, 5000]
+    assert [solver.default_round_rows(n) for n in (10, 12_000, 36_000, 10**6)] == [1000, 1000, 3000, 5000]
 
 
 def test_rounds_lower_the_hinge(digits):
     X, y = digits[:2]
-    model = FLRML(10, variant="ridge", ridge=1.0, within=0.0, local=0.5, rounds=4, random_state=0).fit(X, y)
+    model = RidgeFLRML(10, ridge=1.0, within=0.0, local=0.5, rounds=4, random_state=0).fit(X, y)
     assert model.n_iter_ - 1 == len(model.history_) == 4
     assert model.history_[-1] < model.history_[0]
 
@@ -130,25 +131,25 @@ def test_both_sides_of_the_spectrum_agree(text):
     wide, tall = X.toarray(), X.toarray()[:, :100]
     for rows in (wide, tall):
         left, right = (
-            FLRML(6, variant="ridge", random_state=0).fit(rows, y, spectrum=decompose(rows, method=method))
+            RidgeFLRML(6, random_state=0).fit(rows, y, spectrum=decompose(rows, method=method))
             for method in ("gram", "randomized")
         )
-        assert left.choice_ == right.choice_
+        assert (left.ridge_, left.local_, left.n_rounds_) == (right.ridge_, right.local_, right.n_rounds_)
         assert np.allclose(cosines(left.transform(rows)), cosines(right.transform(rows)), atol=1e-5)
 
 
 def test_triplets_teach_as_labels_do(digits):
     X, y, X_test, y_test = digits
-    model = FLRML(20, variant="ridge", random_state=0).fit(X, triplets=draw_triplets(y, 20, 0))
+    model = RidgeFLRML(20, random_state=0).fit(X, triplets=draw_triplets(y, 20, 0))
     assert knn_accuracy(model.transform(X), y, model.transform(X_test), y_test) > 0.9
-    assert 0.8 < model.choice_.score <= 1
+    assert 0.8 < model.best_score_ <= 1
 
 
 def test_the_order_of_rows_does_not_matter(problem):
     X, y, _ = problem
     order = np.random.RandomState(1).permutation(90)
-    fixed = {"variant": "ridge", "ridge": 1.0, "within": 0.5, "local": 0.3, "rounds": 2}
-    first, second = FLRML(5, **fixed).fit(X, y), FLRML(5, **fixed).fit(X[order], y[order])
+    fixed = {"ridge": 1.0, "within": 0.5, "local": 0.3, "rounds": 2}
+    first, second = RidgeFLRML(5, **fixed).fit(X, y), RidgeFLRML(5, **fixed).fit(X[order], y[order])
     assert np.allclose(first.get_mahalanobis_matrix(), second.get_mahalanobis_matrix(), atol=1e-6)
 
 
@@ -156,7 +157,7 @@ def test_the_order_of_rows_does_not_matter(problem):
 def test_parameters_out_of_range_are_named(problem, bad):
     X, y, _ = problem
     with pytest.raises(ValueError, match=next(iter(bad))):
-        FLRML(variant="ridge", **bad).fit(X, y)
+        RidgeFLRML(**bad).fit(X, y)
 
 
 def test_triplets_alone_have_no_labels():
@@ -166,29 +167,27 @@ def test_triplets_alone_have_no_labels():
 def test_a_batch_step_moves_along_the_hinge():
     random = np.random.RandomState(0)
     X, y = random.standard_normal((40, 8)), np.arange(40) % 2
-    Y, known = X @ random.standard_normal((8, 3)), Labels(y)
-    step = ridge.batch_step(X @ X.T, known, Y, 1.0, 0.1)
+    Y, supervision = X @ random.standard_normal((8, 3)), Labels(y)
+    step = solver.batch_step(X @ X.T, supervision, Y, 1.0, 0.1)
     moved = Y + X @ (X.T @ step.C)
-    assert np.linalg.norm(moved - Y) == pytest.approx(ridge.BATCH_STEP * np.linalg.norm(Y))
-    after = known.active_pairs(ridge.unit_rows(moved), 0.1)[-1]
+    assert np.linalg.norm(moved - Y) == pytest.approx(solver.BATCH_STEP * np.linalg.norm(Y))
+    after = supervision.active_pairs(unit_rows(moved), 0.1)[-1]
     assert after < step.hinge
-    far = ridge.batch_step(X @ X.T, known, np.eye(2)[y] + 0.0, 1.0, 0.1)
+    far = solver.batch_step(X @ X.T, supervision, np.eye(2)[y] + 0.0, 1.0, 0.1)
     assert not far.C.any()
 
 
-def test_the_first_mini_batch_is_solved_as_a_whole(monkeypatch, digits):
-    X, y = digits[:2]
-    monkeypatch.setattr(ridge, "ROUND_ROWS", len(X))  # nothing is drawn
-    given = {"variant": "ridge", "ridge": 1.0, "within": 0.5, "local": 0.5, "rounds": 1}
-    whole = FLRML(8, **given, random_state=0).fit(X, y)
-    first = MFLRML(8, **given, n_batches=1, random_state=0).fit(X, y)
+def test_the_first_mini_batch_is_solved_as_a_whole(digits):
+    X, y = (part[:900] for part in digits[:2])  # so few that a round draws all of them
+    given = {"ridge": 1.0, "within": 0.5, "local": 0.5, "rounds": 1}
+    whole = RidgeFLRML(8, **given, random_state=0).fit(X, y)
+    first = RidgeMFLRML(8, **given, n_batches=1, random_state=0).fit(X, y)
     assert np.allclose(whole.get_mahalanobis_matrix(), first.get_mahalanobis_matrix(), atol=1e-8)
-    assert first.choice_ == whole.choice_
+    assert (first.ridge_, first.n_rounds_) == (whole.ridge_, whole.n_rounds_) == (1.0, 1)
 
 
-def test_mini_batches_of_many_rows(monkeypatch, digits):
+def test_mini_batches_of_many_rows(digits):
     X, y, X_test, y_test = digits
-    monkeypatch.setattr(ridge, "START_ROWS", 400)
-    model = MFLRML(20, variant="ridge", random_state=0).fit(X, y)
+    model = RidgeMFLRML(20, start_rows=400, random_state=0).fit(X, y)
     assert model.n_iter_ == len(model.history_) == 20
     assert knn_accuracy(model.transform(X), y, model.transform(X_test), y_test) > 0.9

@@ -1,4 +1,4 @@
-"""The choice of what the ``"ridge"`` variant leaves open, on rows that are held out.
+"""The choice of the parameters of RidgeFLRML on held-out rows.
 
 The singular directions are those of all rows, found without any label; the Gram matrix that whitens is that of the
 rows that do not judge, so that the overfitting of a small ridge shows. For each ridge one plane serves all else.
@@ -17,48 +17,58 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flrml.ridge import Choice, Plane, WhitenedRows, explicit, rows_of
+from flrml.ridge.plane import Choice, Form, Plane, WhitenedRows, explicit, rows_of
+from flrml.ridge.supervision import Parts, Supervision
 from flrml.spectrum import Spectrum
-from flrml.supervision import Parts, Supervision
-
-Form = tuple[float, float]  # ω and β
 
 RIDGES = (0.03, 0.3, 3.0, 30.0)
-FORMS: tuple[Form, ...] = ((0.9, 0.1), (1.0, 0.1), (0.0, 1.0))  # two of discriminants, and the data's own geometry
+# Two forms of discriminants, and the data's own geometry.
+FORMS: tuple[Form, ...] = (Form(0.9, 0.1), Form(1.0, 0.1), Form(0.0, 1.0))
 ROUNDS = 10  # the number that is tried
-WORKING_ROWS = 20_000  # rows that are learned from: with too few, the search favours too large a ridge
-CAUTION = 1.0  # standard errors by which discriminants must be better than a start from the data's own geometry
-FAR = 3.0  # standard errors behind the best closed form that rounds are not expected to make good
-FOLDS = 5  # parts of the groups, one of which is held out,
-FEW_ROWS = 2000  # or each of them in turn below so many rows, where that costs little
-MOST_HELD_OUT = 2000  # rows of them that are judged: with half as many, chance decides between ridges on text
+FAR = 3.0  # standard errors behind the best closed form that rounds are not expected to make up for
+FOLDS = 5  # parts of the groups
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is spent on the choice.
+
+    Attributes
+    ----------
+    few_rows : int
+        Below this many rows each fold is held out in turn, else one of them.
+    working_rows : int
+        Rows to learn from, at most. Too few favour too large a ridge.
+    held_out_rows : int
+        Rows to validate on, at most.
+    caution : float
+        Ties within this many standard errors go to the unsupervised start.
+    """
+
+    few_rows: int = 2000
+    working_rows: int = 20_000
+    held_out_rows: int = 2000
+    caution: float = 1.0
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Values to try: of the ridge, of (ω, β), and the number of rounds, or None to try none and some."""
+    """Values to try: of the ridge, of the form, and the number of rounds, or None to try none and some."""
 
     ridges: tuple[float, ...] = RIDGES
     forms: tuple[Form, ...] = FORMS
     rounds: int | None = None
 
     @classmethod
-    def of(cls, parameters: Any) -> "Candidates":
-        """What parameters ``ridge``, ``within``, ``local`` and ``rounds``, numbers or "auto", leave open."""
-        given = (parameters.within, parameters.local)
+    def of(cls, ridge: Any, within: Any, local: Any, rounds: Any) -> "Candidates":
+        """Return the candidates that parameters, numbers or "auto", leave open."""
         forms = FORMS
-        if given != ("auto", "auto"):
+        if (within, local) != ("auto", "auto"):
             # what is given goes with every value that the other has in some form
-            withins, locals_ = (
-                sorted(set(values)) if value == "auto" else [float(value)]
-                for value, values in zip(given, zip(*FORMS, strict=True), strict=True)
-            )
-            forms = tuple(product(withins, locals_))
-        return cls(
-            RIDGES if parameters.ridge == "auto" else (float(parameters.ridge),),
-            forms,
-            None if parameters.rounds == "auto" else int(parameters.rounds),
-        )
+            withins = sorted({form.within for form in FORMS}) if within == "auto" else [float(within)]
+            locals_ = sorted({form.local for form in FORMS}) if local == "auto" else [float(local)]
+            forms = tuple(Form(*pair) for pair in product(withins, locals_))
+        return cls(RIDGES if ridge == "auto" else (float(ridge),), forms, None if rounds == "auto" else int(rounds))
 
 
 class Fold:
@@ -66,8 +76,8 @@ class Fold:
 
     Parameters
     ----------
-    spectrum, known
-        All training rows and what is known of them.
+    spectrum, supervision
+        All training rows and what is supervision of them.
     d : int
         Number of directions.
     rows, held : ndarray
@@ -76,9 +86,9 @@ class Fold:
         Number of rows that whiten, of which ``rows`` are a sample.
     """
 
-    def __init__(self, spectrum: Spectrum, known: Supervision, d: int, rows: NDArray, held: NDArray, n: int):
+    def __init__(self, spectrum: Spectrum, supervision: Supervision, d: int, rows: NDArray, held: NDArray, n: int):
         self.rows, self.held = rows, held
-        self._known, self._learned_from, self._d, self._n = known, known.subset(rows), d, n
+        self._supervision, self._learned_from, self._d, self._n = supervision, supervision.subset(rows), d, n
         self._V, self._V_held = rows_of(spectrum, rows), rows_of(spectrum, held)
         self._F = explicit(self._V_held)
         self._planes: dict[float, tuple[Plane, NDArray]] = {}
@@ -93,14 +103,14 @@ class Fold:
         return self._planes[ridge]
 
     def _whitening(self, choice: Choice) -> NDArray:
-        key = (choice.ridge, choice.within)
+        key = (choice.ridge, choice.form.within)
         if key not in self._whitenings:
-            self._whitenings[key] = self._plane(choice.ridge)[0].whitening(choice.within)
+            self._whitenings[key] = self._plane(choice.ridge)[0].whitening(choice.form.within)
         return self._whitenings[key]
 
     def closed_form(self, choice: Choice) -> NDArray:
         """The map of a choice without rounds, in the plane."""
-        return self._plane(choice.ridge)[0].solve(self._whitening(choice), choice.local)
+        return self._plane(choice.ridge)[0].solve(self._whitening(choice), choice.form.local)
 
     def rounds(self, choice: Choice, B: NDArray, margin: float, random: np.random.RandomState) -> NDArray:
         """That map after the choice's rounds."""
@@ -110,7 +120,7 @@ class Fold:
     def judge(self, choice: Choice, B: NDArray) -> tuple[int, int]:
         """How often a map is right about the rows that judge, and how often it is asked."""
         plane, judges = self._plane(choice.ridge)
-        return self._known.judge(plane.images @ B, self.rows, judges @ B, self.held)
+        return self._supervision.judge(plane.images @ B, self.rows, judges @ B, self.held)
 
 
 @dataclass(frozen=True)
@@ -121,28 +131,29 @@ class Trial:
     maps: list[NDArray]
 
 
-def folds(known: Supervision, random: np.random.RandomState) -> list[Parts]:
+def folds(supervision: Supervision, random: np.random.RandomState, few_rows: int = Effort.few_rows) -> list[Parts]:
     """Rows to learn from and rows that judge: one part of them, and of few rows each fifth in turn."""
-    few = len(known.groups) < FEW_ROWS
-    parts = known.folds(FOLDS, random) if few else [known.hold_out(1 / FOLDS, random)]
+    few = len(supervision.groups) < few_rows
+    parts = supervision.folds(FOLDS, random) if few else [supervision.hold_out(1 / FOLDS, random)]
     return [(rows, held) for rows, held in parts if len(rows) and len(held)]
 
 
 def choose(
     spectrum: Spectrum,
-    known: Supervision,
+    supervision: Supervision,
     d: int,
     margin: float,
     random: np.random.RandomState,
     candidates: Candidates,
     report: Callable[[Choice], None] = lambda choice: None,
+    effort: Effort = Effort(),  # noqa: B008 - frozen
 ) -> list[Choice]:
     """Try candidates on rows that are held out; return what was tried, the best first.
 
     Parameters
     ----------
-    spectrum, known
-        All training rows and what is known of them.
+    spectrum, supervision
+        All training rows and what is supervision of them.
     d : int
         Number of directions.
     margin : float
@@ -153,25 +164,27 @@ def choose(
         What to try.
     report : callable
         Called with every trial.
+    effort : Effort
+        Sizes of the trials.
     """
     ridges, forms, wanted = sorted(candidates.ridges), candidates.forms, candidates.rounds
     if len(ridges) == len(forms) == 1 and wanted is not None:
-        return [Choice(ridges[0], *forms[0], wanted)]
+        return [Choice(ridges[0], forms[0], wanted)]
     parts = [
         Fold(
             spectrum,
-            known,
+            supervision,
             d,
-            _at_most(WORKING_ROWS, rows, random),
-            _at_most(MOST_HELD_OUT, held, random),
+            _at_most(effort.working_rows, rows, random),
+            _at_most(effort.held_out_rows, held, random),
             len(rows),
         )
-        for rows, held in folds(known, random)
+        for rows, held in folds(supervision, random, effort.few_rows)
     ]
     if not parts:  # too few rows to learn anything from
-        return [Choice(ridges[len(ridges) // 2], *forms[len(forms) // 2], wanted or 0)]
+        return [Choice(ridges[len(ridges) // 2], forms[len(forms) // 2], wanted or 0)]
     # rows of one group count as one
-    n_judges = sum(len(np.unique(known.groups[part.held])) for part in parts)
+    n_judges = sum(len(np.unique(supervision.groups[part.held])) for part in parts)
     tried: list[Choice] = []
 
     def error(score: float) -> float:
@@ -185,7 +198,7 @@ def choose(
         return Trial(choice, maps)
 
     def closed_form(form: Form, ridge: float) -> Trial:
-        choice = Choice(ridge, *form)
+        choice = Choice(ridge, form)
         return judge(choice, [part.closed_form(choice) for part in parts])
 
     def with_rounds(trial: Trial, number: int) -> Trial:
@@ -194,30 +207,30 @@ def choose(
 
     def needed(form: Form) -> Callable[[float], float]:
         """What another ridge must gain: rounds level small differences of the data's own geometry."""
-        return lambda score: CAUTION * error(score) if form[1] == 1 else 0.0
+        return lambda score: effort.caution * error(score) if form.unsupervised else 0.0
 
-    only_start = len({local for _, local in forms}) == 1  # then rounds start from it, else from the own geometry
-    geometries = [form for form in forms if form[1] == 1]
+    only_start = len({form.local for form in forms}) == 1  # then rounds start from it, else from the own geometry
+    geometries = [form for form in forms if form.unsupervised]
     only_geometry = geometries[0] if len(geometries) == 1 else None
     best: Choice | None = None
     for form in forms:
         enough = -np.inf if best is None else best.score - FAR * error(best.score)
-        if best is not None and form[1] == best.local:  # differs in whitening alone: the ridge serves again
+        if best is not None and form.local == best.form.local:  # differs in whitening alone: the ridge serves again
             trial = closed_form(form, best.ridge)
         else:
             trial = _climb(functools.partial(closed_form, form), ridges, enough, needed(form), error)
-        promising = trial.choice.score >= enough and (form[1] == 1 or only_start)
+        promising = trial.choice.score >= enough and (form.unsupervised or only_start)
         if (
             wanted is None
             and form == only_geometry
-            and (best is None or _wins(trial.choice, best, CAUTION * error(best.score)))
+            and (best is None or _wins(trial.choice, best, effort.caution * error(best.score)))
         ):
             tried.append(replace(trial.choice, rounds=ROUNDS))
         elif wanted or (wanted is None and promising):
             with_rounds(trial, wanted or ROUNDS)
         best = trial.choice if best is None else max(best, trial.choice, key=lambda choice: choice.score)
     admitted = [choice for choice in tried if _admitted(choice, wanted)]
-    spare = CAUTION * error(max(choice.score for choice in admitted))
+    spare = effort.caution * error(max(choice.score for choice in admitted))
     return sorted(admitted, key=functools.partial(_rank, spare=spare), reverse=True)
 
 
@@ -228,7 +241,7 @@ def _wins(geometry: Choice, best: Choice, spare: float) -> bool:
 
 def _admitted(choice: Choice, rounds: int | None) -> bool:
     """Whether the number of rounds is the wanted one; without labels (β = 1), rounds are needed to learn any."""
-    return choice.rounds == rounds if rounds is not None else choice.rounds > 0 or choice.local < 1
+    return choice.rounds == rounds if rounds is not None else choice.rounds > 0 or not choice.form.unsupervised
 
 
 def _rank(choice: Choice, spare: float = 0.0) -> tuple[float, bool, float, int]:
@@ -236,7 +249,7 @@ def _rank(choice: Choice, spare: float = 0.0) -> tuple[float, bool, float, int]:
 
     The data's own geometry is safer still, and may be worse by ``spare``.
     """
-    own = choice.local == 1
+    own = choice.form.unsupervised
     return choice.score + spare * own, own, choice.ridge, -choice.rounds
 
 

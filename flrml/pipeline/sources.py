@@ -1,0 +1,70 @@
+"""Find the source files that a result depends on, by the imports of the module that makes it."""
+
+import ast
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+PACKAGE = "flrml"
+# Importing the registries imports every method and every source of data; a result depends on its own.
+REGISTRIES = {"flrml", "flrml.methods"}
+
+
+def source_files(*modules: str, deferred: bool = False) -> list[str]:
+    """Return the files of flrml that the given modules import, directly or not, relative to the working folder.
+
+    Parameters
+    ----------
+    *modules : str
+        Names of modules, such as ``"flrml.loss"``.
+    deferred : bool, default False
+        Follow imports inside functions too: those are of parts that only some configurations use.
+    """
+    found: dict[str, Path] = {}
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name in found or name in REGISTRIES - set(modules):
+            continue
+        found[name] = _file(name)
+        waiting += _imports(name, found[name], deferred)
+    return sorted(os.path.relpath(path) for path in found.values())
+
+
+def _imports(name: str, path: Path, deferred: bool) -> Iterator[str]:
+    """Yield the modules of flrml that a module imports."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree) if deferred else _module_level(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == PACKAGE)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE:
+            assert node.module is not None
+            yield node.module
+            # ``from package import module``
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (child for child in names if _file(node.module).name == "__init__.py" and _exists(child))
+
+
+def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the nodes outside of functions."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += [
+            child
+            for child in ast.iter_child_nodes(node)
+            if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        ]
+
+
+def _exists(name: str) -> bool:
+    return find_spec(name) is not None
+
+
+def _file(name: str) -> Path:
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"no module {name}")
+    return Path(spec.origin)
