@@ -298,6 +298,9 @@ class Range(Protocol):
     def times(self, Y: Any, B: NDArray) -> Any:
         """Return Y B, for a small matrix B."""
 
+    def divide(self, Y: Any, R: NDArray) -> Any:
+        """Return Y R⁻¹, for a small upper triangular matrix R."""
+
 
 def randomized_svd(rows: Range, max_rank: int, random: np.random.RandomState) -> tuple[NDArray, Any, Any]:
     """Return singular values, V and F of X projected on an approximate span of its leading right singular vectors.
@@ -329,13 +332,11 @@ def orthonormal(rows: Range, Y: Any) -> Any:
     for _ in range(2):
         S = rows.inner(Y, Y)
         try:
-            R = scipy.linalg.cholesky(S, check_finite=False)
-            turn = scipy.linalg.solve_triangular(R, np.eye(len(R)), check_finite=False)
+            Y = rows.divide(Y, scipy.linalg.cholesky(S, check_finite=False))
         except np.linalg.LinAlgError:
             values, vectors = scipy.linalg.eigh(S)
             sound = values > 1e-14 * values[-1]
-            turn = vectors[:, sound] / np.sqrt(values[sound])
-        Y = rows.times(Y, turn)
+            Y = rows.times(Y, vectors[:, sound] / np.sqrt(values[sound]))
         if np.abs(rows.squared_lengths(Y) - 1).max() < 1e-6:
             break
     return Y
@@ -377,6 +378,10 @@ class MemoryRange:
     def times(self, Y: NDArray, B: NDArray) -> NDArray:
         """Return Y B."""
         return Y @ B
+
+    def divide(self, Y: NDArray, R: NDArray) -> NDArray:
+        """Return Y R⁻¹."""
+        return scipy.linalg.solve_triangular(R, Y.T, trans="T", check_finite=False).T
 
 
 def _digest(arrays: dict[str, NDArray]) -> str:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from distributed import Future
 from numpy.typing import NDArray
 
@@ -194,6 +195,10 @@ class BlockRange:
     def times(self, Y: list[Future], B: NDArray) -> list[Future]:
         """Return Y B."""
         return self.rows.map(_times, Y, self.rows.scatter(B))
+
+    def divide(self, Y: list[Future], R: NDArray) -> list[Future]:
+        """Return Y R⁻¹."""
+        return self.times(Y, scipy.linalg.solve_triangular(R, np.eye(len(R)), check_finite=False))
 
 
 def _left_blocks(rows: RowBlocks, basis: NDArray, values: NDArray, side: str) -> list[Future]:
