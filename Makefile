@@ -32,10 +32,10 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml
 	uv pip compile --quiet --universal --python-version 3.11 --extra pipeline --extra dask --extra slurm --extra dev \
 	  --no-emit-index-url --no-header --upgrade pyproject.toml -o requirements.lock
 
-run: $(READY) ## run the embedded default experiment: figures, tables and MLflow runs (CONFIG=… for another)
+run: $(READY) ## run the bundled default experiment: figures, tables and MLflow runs (CONFIG=… for another)
 	snakemake --cores $(CORES) --workflow-profile workflow/profiles/default --configfile $(CONFIG)
 
-comparison: $(READY) ## run all methods on the embedded data sets (40 minutes)
+comparison: $(READY) ## run all methods on the bundled data sets (40 minutes)
 	$(MAKE) run CONFIG=workflow/configs/comparison.yaml
 
 ui: $(READY) ## browse the runs in MLflow's UI on 127.0.0.1:5000

@@ -73,7 +73,7 @@ def _peak() -> int:
 
 
 def mini_batches(folder: Path, count: int, memory: str) -> dict[str, float]:
-    """Time, bytes per step and peak memory of M-FLRML with so many workers."""
+    """Time, bytes per step and peak memory of M-FLRML with a number of workers."""
     with workers(count, memory) as client:
         X, y = open_split(folder / "train")
         MFLRML(DIRECTIONS, n_batches=2, random_state=0).fit(X, y)  # imports, and the state of the disk cache
@@ -93,7 +93,7 @@ def _ten_classes(seed: int, size: int, features: int) -> np.ndarray:
 
 
 def descents(count: int, memory: str, n: int = 60_000, features: int = 784, rank: int = 500) -> dict[str, float]:
-    """Time of a fit, bytes per iteration and peak memory of FLRML with so many workers."""
+    """Time of a fit, bytes per iteration and peak memory of FLRML with a number of workers."""
     iterations = 5
     with workers(count, memory) as client:
         size = n // BLOCKS
@@ -125,7 +125,7 @@ def in_turns(measure: Callable[[int], dict[str, float]]) -> list[dict[str, float
 
 
 def rows() -> Iterator[tuple[str, str, str]]:
-    """What is measured, against what, and the outcome."""
+    """Yield what is measured, against what, and the outcome."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "data"
         write_store(folder, rows=6_000, features=1_000_000, nonzeros=20_000)
@@ -149,7 +149,7 @@ def rows() -> Iterator[tuple[str, str, str]]:
     )
 
 
-if __name__ == "__main__":  # FOLDER [ROWS]: a prepared data set, made with so many rows where there is none
+if __name__ == "__main__":  # FOLDER [ROWS]: a prepared data set, made with this many rows if it is missing
     chosen, *rows_wanted = sys.argv[1:]
     if not Path(chosen).exists():
         # 80 kB a row on disk, as CSR matrix twice that.

@@ -4,7 +4,7 @@
 
 holds out a fifth of each training part, groups together, once per seed, trains on the rest and prints mean and
 standard deviation of the 5-NN accuracies on the rows held out. Test parts are not touched. With ``--rows 400``,
-training has only so many of the other rows. Each accuracy is added to ``--results`` as soon as it is known, and is
+training has only a given number of the other rows. Each accuracy is added to ``--results`` as soon as it is known, and is
 not computed again.
 """
 
@@ -26,7 +26,7 @@ def title(folder: Path, rows: int | None) -> str:
 
 
 def measure(folder: Path, methods: list[str], results: Results, seeds: int, rows: int | None = None) -> None:
-    """Train what is missing for one data set, on so many of its rows."""
+    """Train what is missing for one data set, on some of its rows."""
     data = title(folder, rows)
     X, y = load_rows(folder / "train")
     groups = open_groups(folder / "train")

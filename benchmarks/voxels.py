@@ -43,7 +43,7 @@ def _measure(size: int, meshes: list[Mesh]) -> tuple[float, float, float, float]
 
 
 def rows() -> list[tuple[str, str, str]]:
-    """What is measured, against what, and the ratio."""
+    """Yield what is measured, against what, and the ratio."""
     table = []
     furniture = [make_mesh(kind, [1]) for kind in CLASSES]
     sphere = trimesh.creation.icosphere(6)

@@ -212,7 +212,7 @@ def minimize(
 def _complement(P: NDArray, H: NDArray) -> tuple[NDArray, NDArray]:
     """Q with orthonormal columns, orthogonal to P, and B with H = Q B, for H orthogonal to P.
 
-    Two rounds of Cholesky are several times faster than QR; QR serves where they are not accurate enough. All is
+    Two rounds of Cholesky are several times faster than QR; QR serves if they are not accurate enough. All is
     NumPy's own: SciPy brings a second BLAS, whose threads wait for the cores that those of the first still hold.
     """
     r, d = P.shape

@@ -175,7 +175,7 @@ def neighbors_within(Z: NDArray, label: NDArray, k: int) -> tuple[NDArray, NDArr
 
 
 def neighbors_outside(Z: NDArray, label: NDArray, k: int) -> NDArray:
-    """Row numbers (n × k') of the k nearest samples of other classes; k' < k where a class leaves fewer."""
+    """Row numbers (n × k') of the k nearest samples of other classes; k' < k if a class leaves fewer."""
     size = min(k, len(label) - int(np.bincount(label).max()))
     out = np.empty((len(label), size), dtype=np.int64)
     for members in _by_class(label):

@@ -70,12 +70,12 @@ class SVDControl(_Unsupervised, ReducedBaseline):
     whiten : bool, default False
         Scale every direction to the same length, as FLRML's start does.
     random_state : int, RandomState or None
-        Seed of the randomized SVD, where that is used.
+        Seed of the randomized SVD, if that is used.
 
     Attributes
     ----------
     components_ : ndarray of shape (d, D)
-        The map: Uᵀ, or Σ⁻¹Uᵀ where ``whiten`` is set.
+        The map: Uᵀ, or Σ⁻¹Uᵀ if ``whiten`` is set.
     n_iter_ : int
         0.
     history_ : ndarray of shape (0,)

@@ -56,11 +56,11 @@ class DRML(Baseline):
     tol : float, default 1e-6
         Norm of the gradient below which the search stops.
     n_triplets : int, default 5
-        Random triplets per sample, where labels are given.
+        Random triplets per sample, if labels are given.
     random_state : int, RandomState or None
         Seed for triplets and start.
     verbose : int, default 0
-        Print the optimiser's lines where it is positive.
+        Print the optimiser's lines if positive.
 
     Attributes
     ----------

@@ -56,9 +56,9 @@ class FRML(ReducedBaseline):
     max_rank : int, default 3000
         Largest number of singular directions.
     random_state : int, RandomState or None
-        Seed of the randomized SVD, where that is used.
+        Seed of the randomized SVD, if that is used.
     verbose : int, default 0
-        Print a line per iteration where it is positive.
+        Print a line per iteration if positive.
 
     Attributes
     ----------

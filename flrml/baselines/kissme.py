@@ -36,7 +36,7 @@ class KISSME(ReducedBaseline):
     ridge : float, default 1e-2
         Multiple of the mean eigenvalue that is added to S and D each.
     n_triplets : int, default 5
-        Random triplets per sample, where labels are given.
+        Random triplets per sample, if labels are given.
     max_rank : int, default 100
         Largest number of singular directions that the metric sees.
     random_state : int, RandomState or None

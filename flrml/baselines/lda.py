@@ -34,7 +34,7 @@ class LDA(ReducedBaseline):
     max_rank : int, default 3000
         Largest number of singular directions.
     random_state : int, RandomState or None
-        Seed of the randomized SVD, where that is used.
+        Seed of the randomized SVD, if that is used.
 
     Attributes
     ----------

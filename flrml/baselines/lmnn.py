@@ -58,9 +58,9 @@ class LMNN(ReducedBaseline):
     max_rank : int, default 3000
         Largest number of singular directions.
     random_state : int, RandomState or None
-        Seed of the randomized SVD, where that is used.
+        Seed of the randomized SVD, if that is used.
     verbose : int, default 0
-        Print a line per refresh where it is positive.
+        Print a line per refresh if positive.
 
     Attributes
     ----------

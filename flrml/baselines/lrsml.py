@@ -44,15 +44,15 @@ class LRSML(ReducedBaseline):
     max_iter : int, default 60
         Largest number of iterations.
     tol : float, default 1e-6
-        Stop where the mean squared residual and the relative change of W both fall below it.
+        Stop when the mean squared residual and the relative change of W both fall below it.
     n_triplets : int, default 5
-        Random triplets per sample, where labels are given.
+        Random triplets per sample, if labels are given.
     max_rank : int, default 500
         Largest number of singular directions; each iteration decomposes a matrix of this size.
     random_state : int, RandomState or None
         Seed for triplets.
     verbose : int, default 0
-        Print a line per ten iterations where it is positive.
+        Print a line per ten iterations if positive.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ class NCA(ReducedBaseline):
     max_rank : int, default 200
         Largest number of singular directions.
     random_state : int, RandomState or None
-        Seed of the randomized SVD, where that is used.
+        Seed of the randomized SVD, if that is used.
 
     Attributes
     ----------

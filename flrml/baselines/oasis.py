@@ -41,13 +41,13 @@ class OASIS(ReducedBaseline):
     psd : bool, default False
         Take the symmetric positive semi-definite part of W at the end.
     n_triplets : int, default 5
-        Random triplets per sample, where labels are given.
+        Random triplets per sample, if labels are given.
     max_rank : int, default 3000
         Largest number of singular directions; W has its square.
     random_state : int, RandomState or None
         Seed for triplets and their order.
     verbose : int, default 0
-        Print a line per pass where it is positive.
+        Print a line per pass if positive.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ class RMML(ReducedBaseline):
     t : float, default 0.5
         Place on the geodesic: 0 heeds only similar pairs, 1 only dissimilar ones.
     n_triplets : int, default 5
-        Random triplets per sample, where labels are given.
+        Random triplets per sample, if labels are given.
     max_rank : int, default 3000
         Largest number of singular directions that the metric sees.
     random_state : int, RandomState or None

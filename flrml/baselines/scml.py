@@ -53,11 +53,11 @@ class SCML(Baseline):
     shrinkage : float, default 0.1
         Share of the mean variance in the covariance within classes.
     n_triplets : int, default 5
-        Random triplets per sample, where only labels are given.
+        Random triplets per sample, if only labels are given.
     random_state : int, RandomState or None
         Seed for k-means, triplets and their order.
     verbose : int, default 0
-        Print a line per check where it is positive.
+        Print a line per check if positive.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class SCML(Baseline):
         X : array-like, CSR matrix or BinaryRows of shape (n, D)
             Training rows.
         y : array-like of shape (n,)
-            Labels; the directions need them even where triplets are given.
+            Labels; the directions need them even if triplets are given.
         triplets : array-like of shape (m, 3), optional
             Row numbers (i, j, k).
         """

@@ -43,11 +43,11 @@ class SGDINC(Baseline):
     n_steps : int, default 300
         Number of steps.
     n_triplets : int, default 5
-        Random triplets per sample, where labels are given.
+        Random triplets per sample, if labels are given.
     random_state : int, RandomState or None
         Seed for triplets and batches.
     verbose : int, default 0
-        Print a line per 20 steps where it is positive.
+        Print a line per 20 steps if positive.
 
     Attributes
     ----------

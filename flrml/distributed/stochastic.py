@@ -67,7 +67,7 @@ def fit_mflrml(
     callback : callable, optional
         Called with the estimator after every step.
     reset : bool
-        Start anew.
+        Start again from an empty map.
     """
     shards = Shards(model, X, None if y is None else np.asarray(y), triplets, reset=reset)
     if reset:
@@ -103,7 +103,7 @@ class Shards:
     X, y, triplets
         As in :func:`fit_mflrml`.
     reset : bool
-        Start anew.
+        Start again from an empty map.
     """
 
     def __init__(self, model: MFLRML, X: Any, y: NDArray | None, triplets: Any, *, reset: bool):

@@ -116,7 +116,7 @@ def open_split(path: str | os.PathLike, rows_per_block: int | None = None) -> tu
     path : path
         The ``train`` or ``test`` folder of a prepared data set, at a place that all workers see.
     rows_per_block : int, optional
-        Rows of a block; about 64 MB of them where it is left out.
+        Rows of a block; about 64 MB of them if it is left out.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Evaluation of trained models by their nearest neighbours."""
+"""Evaluate trained models by their nearest neighbours."""
 
 import time
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Figures as PDF and PNG with their numbers as CSV, from result files alone."""
+"""Draw figures as PDF and PNG with their numbers as CSV, from result files alone."""
 
 import csv
 from collections.abc import Iterable, Iterator
@@ -45,7 +45,7 @@ STYLE: Any = {
 def panels(
     stem: str | Path, n: int = 1, columns: int = 3, size: tuple[float, float] = (2.6, 2.1)
 ) -> Iterator[list[Axes]]:
-    """Axes of a figure in the common style, saved as ``stem``.pdf and .png when the block ends."""
+    """Give axes of a figure in the common style, saved as ``stem``.pdf and .png when the block ends."""
     columns = min(max(n, 1), columns)
     lines = max(-(-n // columns), 1)
     with plt.rc_context(STYLE):
@@ -54,7 +54,7 @@ def panels(
         for unused in used[n:]:
             unused.remove()
         if not n:
-            figure.text(0.5, 0.5, "no run came to its end", ha="center", va="center")
+            figure.text(0.5, 0.5, "no completed runs", ha="center", va="center")
         try:
             yield used[:n]
             for suffix, metadata in ((".pdf", {"CreationDate": None}), (".png", {"Software": None})):
@@ -71,7 +71,7 @@ def write_numbers(stem: str | Path, head: list[str], rows: Iterable[Iterable[Any
 
 
 def draw_smoothing(stem: str | Path) -> None:
-    """μ(x) = log(1 + eˣ) against max(0, x)."""
+    """Draw μ(x) = log(1 + eˣ) against max(0, x)."""
     x = np.linspace(-5, 5, 201)
     with panels(stem, size=(3.4, 2.5)) as (axes,):
         axes.plot(x, np.maximum(x, 0), "--", color=COLOURS[1], label="max(0, x)")
@@ -82,7 +82,7 @@ def draw_smoothing(stem: str | Path) -> None:
 
 
 def draw_convergence(stem: str | Path, paths: Iterable[str]) -> None:
-    """Objective per iteration relative to the first, a line per data set, a panel per variant."""
+    """Draw the objective per iteration relative to the first, a line per data set, a panel per method."""
     runs = [result for path in paths if (result := read_json(path))["outcome"] == "ok" and result["history"]]
     methods = list(dict.fromkeys(run["method"] for run in runs))
     datasets = list(dict.fromkeys(run["dataset"] for run in runs))
@@ -101,7 +101,7 @@ def draw_convergence(stem: str | Path, paths: Iterable[str]) -> None:
 
 
 def draw_margin(stem: str | Path, paths: Iterable[str]) -> None:
-    """Accuracy against the margin ratio: mean and standard deviation over repeats, a panel per data set."""
+    """Draw accuracy against the margin ratio: mean and standard deviation over repeats, a panel per data set."""
     results = _finished(paths, "margin_ratio")
     datasets = list(dict.fromkeys(result["dataset"] for result in results))
     rows = []
@@ -119,7 +119,7 @@ def draw_margin(stem: str | Path, paths: Iterable[str]) -> None:
 
 
 def draw_batches(stem: str | Path, paths: Iterable[str]) -> None:
-    """Accuracy of M-FLRML against the number of mini-batches, a line per size, a panel per data set."""
+    """Draw the accuracy of M-FLRML against the number of mini-batches, a line per size, a panel per data set."""
     results = _finished(paths, "batch_triplets")
     datasets = list(dict.fromkeys(result["dataset"] for result in results))
     sizes = sorted({result["batch_triplets"] for result in results})
@@ -143,7 +143,7 @@ def draw_batches(stem: str | Path, paths: Iterable[str]) -> None:
 
 
 def draw_front(stem: str | Path, paths: Iterable[str]) -> None:
-    """Accuracy against training time of all methods, a panel per data set; the line joins the best ones."""
+    """Draw accuracy against training time of all methods, a panel per data set; the line joins the best ones."""
     results = [result for path in paths if (result := read_json(path))["outcome"] == "ok"]
     datasets = list(dict.fromkeys(result["dataset"] for result in results))
     used = [name for name in METHODS if any(result["method"] == name for result in results)]
@@ -182,7 +182,7 @@ def draw_front(stem: str | Path, paths: Iterable[str]) -> None:
 
 
 def draw_growth(stem: str | Path, paths: Iterable[str]) -> None:
-    """Time and peak memory against n and against D on a log scale, with fitted exponents."""
+    """Draw time and peak memory against n and against D on a log scale, with fitted exponents."""
     results = [read_json(path) for path in paths]
     quantities = (("seconds", "training time (s)"), ("peak_mb", "peak memory (MB)"))
     rows = []
@@ -209,7 +209,7 @@ def draw_growth(stem: str | Path, paths: Iterable[str]) -> None:
 
 
 def draw_ridge(stem: str | Path, paths: Iterable[str]) -> None:
-    """Accuracy and objective per iteration of the variants on two data sets; accuracy against the ridge on all."""
+    """Draw accuracy and objective per iteration of the three methods on two data sets; accuracy against the ridge on all."""
     results = [result for path in paths if (result := read_json(path))["outcome"] == "ok"]
     followed = results[:2]
     columns = len(followed) + 1
@@ -220,11 +220,11 @@ def draw_ridge(stem: str | Path, paths: Iterable[str]) -> None:
         if results:
             _against_ridge(axes[columns - 1], results, rows)
             _legend_in(axes[-1], axes[0], axes[columns - 1])
-    write_numbers(stem, ["dataset", "variant", "iteration or ridge", "quantity", "value"], rows)
+    write_numbers(stem, ["dataset", "method", "iteration or ridge", "quantity", "value"], rows)
 
 
 def _follow(panel: Axes, below: Axes, result: dict, rows: list[tuple]) -> None:
-    """Accuracy per iteration above, objective below, of each variant on one data set."""
+    """Draw accuracy per iteration above and objective below, of each method on one data set."""
     for style, (method, followed) in enumerate(result["variants"].items()):
         look: Any = {"marker": MARKERS[style], "color": COLOURS[style], "label": METHODS[method].label}
         accuracies = 100 * np.array(followed["accuracies"])
@@ -244,18 +244,18 @@ def _follow(panel: Axes, below: Axes, result: dict, rows: list[tuple]) -> None:
 
 
 def _against_ridge(panel: Axes, results: list[dict], rows: list[tuple]) -> None:
-    """Accuracy of the closed form against g, with cosine as a dotted line in the same colour."""
+    """Draw the accuracy of RidgeFLRML against g, with cosine as a dotted line in the same colour."""
     for style, result in enumerate(results, start=3):
         colour, marker = COLOURS[style % 8], MARKERS[style % 8]
         ridges, accuracies = zip(*result["ridges"], strict=True)
         panel.plot(ridges, 100 * np.array(accuracies), marker=marker, color=colour, label=result["dataset"])
         panel.axhline(100 * result["cosine"], color=colour, linestyle=":", linewidth=0.9)
         rows += [(result["dataset"], "ridge", g, "accuracy", a) for g, a in result["ridges"]]
-    panel.set(title="FLRML (ridge) by ridge", xlabel="ridge g", ylabel="5-NN accuracy (%)", xscale="log")
+    panel.set(title="RidgeFLRML by ridge", xlabel="ridge g", ylabel="5-NN accuracy (%)", xscale="log")
 
 
 def _legend_in(panel: Axes, *others: Axes) -> None:
-    """The legends of other panels, in a panel of their own."""
+    """Put the legends of other panels in a panel of their own."""
     panel.axis("off")
     titles = ("per iteration", "against g (dotted: cosine)")
     for height, axes, title in zip((1.05, 0.4), others, titles, strict=False):
@@ -264,7 +264,7 @@ def _legend_in(panel: Axes, *others: Axes) -> None:
 
 
 def _finished(paths: Iterable[str], axis: str) -> list[dict]:
-    """Results of a sweep in the order of its axis, without repeats that did not come to their end."""
+    """Return the results of a sweep in the order of its axis, without repeats that did not finish."""
     results = [read_json(path) for path in paths]
     for result in results:
         result["points"] = [point for point in result["points"] if point["outcome"] == "ok"]
@@ -274,13 +274,13 @@ def _finished(paths: Iterable[str], axis: str) -> list[dict]:
 def _band(
     panel: Axes, x: Any, mean: np.ndarray, deviation: np.ndarray, colour: str, marker: str, label: str | None = None
 ) -> None:
-    """A line with a band of one standard deviation."""
+    """Draw a line with a band of one standard deviation."""
     panel.plot(x, mean, marker=marker, color=colour, label=label)
     panel.fill_between(x, mean - deviation, mean + deviation, color=colour, alpha=0.15, linewidth=0)
 
 
 def _legend_above(axes: list[Axes]) -> None:
-    """One legend for all panels, above them, clear of the curves."""
+    """Draw one legend for all panels, above them, clear of the curves."""
     handles: dict[Any, Any] = {}
     for panel in axes:
         lines, labels = panel.get_legend_handles_labels()
@@ -293,7 +293,7 @@ def _legend_above(axes: list[Axes]) -> None:
 
 
 def _plain_ticks(panel: Axes, sizes: Iterable[int]) -> None:
-    """Ticks in plain figures on logarithmic axes, at the sizes below and few at the side.
+    """Set ticks in plain figures on logarithmic axes, at the sizes below and few at the side.
 
     The axis at the side spans at least a factor of four, so that a change of a per cent looks like one.
     """

@@ -21,7 +21,7 @@ def load_rows(path: PathLike) -> tuple[Any, NDArray]:
     X, y = open_split(path)
     if isinstance(X, BinaryRows):
         if X.nnz * 8 < IN_MEMORY_BYTES:
-            X = X[:]  # with its values in memory, products need not make them anew
+            X = X[:]  # with its values in memory, products need not compute them each time
     elif on_disk(X):
         size = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes
         if size < IN_MEMORY_BYTES:

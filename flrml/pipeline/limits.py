@@ -40,7 +40,7 @@ def within_limits(work: Callable[[], dict], *, minutes: float, memory_mb: float)
     Returns
     -------
     dict
-        ``outcome`` and ``peak_mb`` always; ``reason`` where the outcome is not ``ok``; else the work's own entries.
+        ``outcome`` and ``peak_mb`` always; ``reason`` if the outcome is not ``ok``; else the work's own entries.
     """
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
@@ -84,7 +84,7 @@ def _child(work: Callable[[], dict], sender: Any, memory: int) -> None:
 
 
 def _failure(error: Exception, memory: int) -> dict[str, Any]:
-    """Outcome and reason of work that raised."""
+    """Return outcome and reason of work that raised."""
     if isinstance(error, MemoryError):
         return {"outcome": "M", "reason": f"over the limit of {memory / MEGABYTE:g} MB: {error}".rstrip(": ")}
     if isinstance(error, NoSolutionError):
@@ -114,7 +114,7 @@ def _died(code: int, memory_mb: float) -> dict[str, Any]:
 
 
 def _held_mb(pid: int | None) -> float:
-    """Memory that a process holds, pages of mapped files apart; 0 where that cannot be told."""
+    """Return the memory that a process holds, pages of mapped files apart; 0 if that is unknown."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

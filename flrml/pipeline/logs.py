@@ -1,4 +1,4 @@
-"""Where the words of a job go: all of them to its log, one line to the terminal."""
+"""Send the output of a job to its log file, and single lines to the terminal."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def logged(path: str | os.PathLike) -> Iterator[Callable[[str], None]]:
-    """Send output and errors to a log file; the function handed out says a line there and on the terminal.
+    """Send output and errors to a log file; give a function that prints a line there and on the terminal.
 
     An exception is written to the log in full and to the terminal in one line, and ends the job.
     """

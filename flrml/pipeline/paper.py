@@ -1,4 +1,4 @@
-"""What the paper prints: accuracies in per cent, or the letter of a run that did not end.
+"""The numbers that the paper prints: accuracies in per cent, or the letter of a run that did not end.
 
 The paper prints more than is known here: a cell whose figure is not known stays without one.
 """

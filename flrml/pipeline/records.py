@@ -1,4 +1,4 @@
-"""Result files as runs of MLflow."""
+"""Turn result files into runs of MLflow."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ MAX_MODEL_BYTES = 100 * 2**20
 
 
 def of_run(path: str | Path, experiment: str) -> RunRecord:
-    """The record of a trained and evaluated model, from its metrics.json."""
+    """Return the record of a trained and evaluated model, from its metrics.json."""
     result = read_json(path)
     ok = result["outcome"] == "ok"
     feeds = "tables, figure_front" + (", figure_convergence" if result["method"].startswith("flrml") else "")
@@ -37,7 +37,7 @@ def of_run(path: str | Path, experiment: str) -> RunRecord:
 
 
 def of_sweep(paths: list[str], experiment: str, sweep: str) -> RunRecord:
-    """The record of a sweep over one data set: a parent with a child per point."""
+    """Return the record of a sweep over one data set: a parent with a child per point."""
     results, axis = [read_json(path) for path in paths], SWEEPS[sweep].parameter
     first = results[0]
     prefix = f"{experiment}/{first['dataset']}/{sweep}"
@@ -60,7 +60,7 @@ def of_sweep(paths: list[str], experiment: str, sweep: str) -> RunRecord:
 
 
 def _point(result: dict[str, Any], prefix: str, sweep: str, axis: str) -> RunRecord:
-    """The record of one point of a sweep, over its repeats."""
+    """Return the record of one point of a sweep, over its repeats."""
     ended = [point for point in result["points"] if point["outcome"] == "ok"]
     failed = [f"{point['outcome']}: {point['reason']}" for point in result["points"] if point["outcome"] != "ok"]
     accuracies = [point["accuracy"] for point in ended]

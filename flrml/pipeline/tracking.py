@@ -72,7 +72,7 @@ class RunRecord:
 
 
 class Tracker:
-    """An experiment in a tracking store, created where it is missing.
+    """An experiment in a tracking store, created if it is missing.
 
     Parameters
     ----------

@@ -104,6 +104,6 @@ def test_ridge_follows_two_data_sets_and_sweeps_all(tmp_path, stem):
     ]
     figures.draw_ridge(stem, files(tmp_path, [*contents, {"outcome": "T", "reason": "slow"}]))
     rows = numbers(stem)
-    assert sum(row["variant"] == "ridge" for row in rows) == 6
-    assert {row["dataset"] for row in rows if row["variant"] == "flrml"} == {"a", "b"}
+    assert sum(row["method"] == "ridge" for row in rows) == 6
+    assert {row["dataset"] for row in rows if row["method"] == "flrml"} == {"a", "b"}
     assert [row["value"] for row in rows if row["quantity"] == "relative objective"][:2] == ["1.0", "0.5"]

@@ -1,4 +1,4 @@
-# What a job asks for: threads, memory and run time, from the size of its data set.
+# Threads, memory and run time of jobs, from the size of their data sets.
 from flrml.pipeline.config import check_shared_tracking
 
 MEGABYTES_PER_THREAD = 64
@@ -20,7 +20,7 @@ def on_cluster():
 
 
 def data_mb(input):
-    """What the prepared data set takes on disk; 0 as long as it is not prepared."""
+    """Return the megabytes of the prepared data set on disk; 0 until it is prepared."""
     return sum(path.stat().st_size for path in Path(input.meta).parent.rglob("*.npy")) / 2**20
 
 
@@ -56,7 +56,7 @@ def minutes(base, per_gigabyte):
 
 
 def minutes_of(trainings):
-    """runtime of a job with so many limited trainings: their limits, and the time to read the data."""
+    """Return the runtime of a job with a number of limited trainings: their limits, and the time to read the data."""
 
     def runtime(wildcards, input):
         count = trainings(wildcards) if callable(trainings) else trainings
