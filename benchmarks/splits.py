@@ -4,8 +4,8 @@
 
 holds out a fifth of each training part, groups together, once per seed, trains on the rest and prints mean and
 standard deviation of the 5-NN accuracies on the rows held out. Test parts are not touched. With ``--rows 400``,
-training has only a given number of the other rows. Each accuracy is added to ``--results`` as soon as it is known, and is
-not computed again.
+training has only that many of the other rows. Each accuracy is added to ``--results`` as soon as it is known, and
+is not computed again.
 """
 
 import argparse

@@ -15,6 +15,10 @@ class SpectrumError(ValueError):
     """A stored decomposition is damaged, or does not belong to the data it is used with."""
 
 
+class TrackingError(RuntimeError):
+    """An MLflow store cannot be used; the message says why and what to do."""
+
+
 class DatasetError(ValueError):
     """A data set is missing, damaged or inconsistent; the message says where and what to do."""
 
@@ -27,5 +31,5 @@ class DamagedFileError(ValueError):
         super().__init__(f"{path} is damaged ({reason}): delete it and run again")
 
 
-class NoSolutionError(ArithmeticError):
+class NoSolutionError(ValueError):
     """A method found no finite, non-zero solution."""

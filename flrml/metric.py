@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from flrml.exceptions import FlrmlWarning, NoSolutionError
-from flrml.rows import BinaryRows, is_dask, on_disk, product
+from flrml.rows import BinaryRows, check_scale, is_dask, on_disk, product
 from flrml.triplets import check_triplets, draw_triplets
 
 POSITIVE_INTEGER = Interval(Integral, 1, None, closed="left")
@@ -111,16 +111,19 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                     f"{self.n_features_in_} features as input"
                 )
             return X
-        finite = not (lazy and (isinstance(X, np.ndarray) or sp.issparse(X)) and on_disk(X))
-        return validate_data(
+        unread = lazy and (isinstance(X, np.ndarray) or sp.issparse(X)) and on_disk(X)
+        X = validate_data(
             self,
             X,
             reset=reset,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
-            ensure_all_finite=finite,
+            ensure_all_finite=not unread,
             **checks,
         )
+        if reset and not unread:
+            check_scale(X)
+        return X
 
     def _check_labels(self, X: Any, y: Any) -> NDArray:
         """Validate labels of the rows of X."""
@@ -130,6 +133,14 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_consistent_length(X, y)
         check_classification_targets(y)
         return y
+
+    def _check_groups(self, X: Any, groups: Any) -> NDArray[np.int64] | None:
+        """Validate groups of the rows of X; return them as numbers 0, 1, …."""
+        if groups is None:
+            return None
+        groups = column_or_1d(groups)
+        check_consistent_length(X, groups)
+        return np.unique(groups, return_inverse=True)[1]
 
     def _check_triplets(
         self, X: Any, y: Any, triplets: Any, n_triplets: int, random: np.random.RandomState
@@ -159,6 +170,8 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         require_solution(type(self).__name__, L)
         self.components_ = L
         self.history_ = np.asarray(history, dtype=np.float64)
+        if not np.isfinite(self.history_).all():
+            raise NoSolutionError(f"{type(self).__name__} ends with an objective that is not finite")
         self.n_iter_ = int(n_iter)
 
     def _log(self, message: str) -> None:

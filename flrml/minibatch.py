@@ -16,7 +16,7 @@ from flrml import stiefel
 from flrml.estimators import warn_if_close
 from flrml.loss import softplus
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric, require_solution
-from flrml.rows import add_product_transposed, gram, is_dask, product
+from flrml.rows import add_product_transposed, check_scale, gram, is_dask, product
 from flrml.spectrum import RELATIVE_CUT, column_signs
 from flrml.triplets import contrast_matrix, triplet_counts
 
@@ -283,6 +283,7 @@ def read_batch(X: Any, rows: NDArray) -> Any:
     values = batch.data if sp.issparse(batch) else batch
     if not np.isfinite(values).all():
         raise ValueError("Input X contains NaN or infinity in the rows of a mini-batch")
+    check_scale(batch)
     return batch
 
 

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 BLOCK_BYTES = 64 * 2**20
+# Largest values of X that are sound: methods square them, and some cut singular values at an absolute size.
+SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e8
 WORTH_THREADS = 5e7  # multiplications below which one thread is faster than several
 
 
@@ -140,6 +142,19 @@ def check_rows(X: Any, name: str = "X") -> Any:
         return X
     checked = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=name)
     return X if isinstance(X, np.ndarray) and X.dtype == checked.dtype else checked  # a memory map stays one
+
+
+def check_scale(X: Any) -> None:
+    """Raise ValueError if the values of X are so large or small that squares of them lose all accuracy."""
+    values = X.data if sp.issparse(X) else X
+    largest = max(
+        (float(np.abs(values[block]).max(initial=0)) for block in _slices(len(values), 2**16)), default=0.0
+    )
+    if largest > 0 and not SMALLEST_SCALE <= largest <= LARGEST_SCALE:
+        raise ValueError(
+            f"the largest value of X is {largest:.0e}; scale the rows to unit length, for example with "
+            "sklearn.preprocessing.normalize"
+        )
 
 
 def is_sparse(X: Any) -> bool:

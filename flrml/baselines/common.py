@@ -1,5 +1,7 @@
 """Common parts of the baselines: their base class, the reduced data, sums over pairs, and the cut to a rank."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -8,6 +10,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from flrml.exceptions import NoSolutionError
 from flrml.metric import POSITIVE_INTEGER, LowRankMetric
 from flrml.neighbors import nearest
 from flrml.spectrum import Spectrum, decompose
@@ -94,6 +97,15 @@ class Reduced:
         scaled = Lz * self.singular_values
         Q = scipy.linalg.eigh(scaled @ scaled.T, subset_by_index=(len(Lz) - d, len(Lz) - 1))[1]
         return Q[:, ::-1].T @ Lz
+
+
+@contextmanager
+def no_solution_if_singular(name: str) -> Iterator[None]:
+    """Turn a failed factorisation into NoSolutionError."""
+    try:
+        yield
+    except np.linalg.LinAlgError as error:
+        raise NoSolutionError(f"{name} has no solution on these data: {error}") from error
 
 
 def pairs_of(triplets: NDArray) -> tuple[NDArray, NDArray, NDArray]:

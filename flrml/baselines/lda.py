@@ -11,7 +11,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from flrml.baselines.common import ReducedBaseline
+from flrml.baselines.common import ReducedBaseline, no_solution_if_singular
 from flrml.ridge.selection import folds
 from flrml.ridge.supervision import Labels
 from flrml.spectrum import Spectrum
@@ -71,7 +71,8 @@ class LDA(ReducedBaseline):
         reduced = self._reduce(X, spectrum, check_random_state(self.random_state))
         d = min(self.n_components, int(label.max()), reduced.rank)
         solver = LinearDiscriminantAnalysis(solver="eigen", shrinkage=self.shrinkage, n_components=d)
-        solver.fit(reduced.Z, label)
+        with no_solution_if_singular(type(self).__name__):
+            solver.fit(reduced.Z, label)
         Lz = solver.scalings_[:, :d].T
         self._set_result(reduced.lift(Lz.astype(reduced.Z.dtype)))
         return self
@@ -119,7 +120,7 @@ class TunedLDA(ReducedBaseline):
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         label, random = self._check_classes(X, y), check_random_state(self.random_state)
         reduced = self._reduce(X, spectrum, random)
-        supervision, Z = Labels(label, groups), reduced.Z
+        supervision, Z = Labels(label, self._check_groups(X, groups)), reduced.Z
         parts = [(rows, held, _Scatter(Z[rows], label[rows])) for rows, held in folds(supervision, random)]
 
         def n_right(shrinkage: float) -> int:
@@ -150,7 +151,8 @@ class _Scatter:
         """Directions (r × d) in which classes differ, of unit scatter within the classes after shrinkage."""
         A = (1 - shrinkage) * self.within
         A[np.diag_indices_from(A)] += max(shrinkage * np.trace(self.within) / len(A), np.finfo(A.dtype).tiny)
-        factor = scipy.linalg.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+        with no_solution_if_singular("TunedLDA"):
+            factor = scipy.linalg.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
         white = scipy.linalg.solve_triangular(factor, self.between, lower=True)
         U, strength, _ = np.linalg.svd(white, full_matrices=False)
         d = min(most, int(np.sum(strength > 1e-4 * strength[0])))

@@ -209,7 +209,7 @@ def draw_growth(stem: str | Path, paths: Iterable[str]) -> None:
 
 
 def draw_ridge(stem: str | Path, paths: Iterable[str]) -> None:
-    """Draw accuracy and objective per iteration of the three methods on two data sets; accuracy against the ridge on all."""
+    """Draw accuracy and objective per iteration on two data sets, and accuracy against the ridge on all."""
     results = [result for path in paths if (result := read_json(path))["outcome"] == "ok"]
     followed = results[:2]
     columns = len(followed) + 1

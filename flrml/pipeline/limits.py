@@ -1,14 +1,17 @@
 """Run work in a process of its own, within limits, and measure it.
 
 Outcomes are letters as the paper's tables use them: ``ok``; ``M``, out of memory; ``T``, out of time; ``E``, no
-finite, non-zero solution; and ``F`` for any other failure.
+finite, non-zero solution; and ``F`` for any other failure, a crash included. A damaged input file is not an outcome
+of the work: it raises :class:`DamagedInputError`.
 """
 
 import contextlib
 import ctypes
 import multiprocessing
+import os
 import resource
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -18,11 +21,16 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import dgemm
 
-from flrml.exceptions import NoSolutionError
+from flrml.exceptions import DamagedFileError, DatasetError, NoSolutionError, SpectrumError
 
 MEGABYTE = 2**20
 POLL_SECONDS = 0.1
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class DamagedInputError(RuntimeError):
+    """The work could not start from its input files; the message names the file and the remedy."""
 
 
 def within_limits(work: Callable[[], dict], *, minutes: float, memory_mb: float) -> dict[str, Any]:
@@ -33,7 +41,7 @@ def within_limits(work: Callable[[], dict], *, minutes: float, memory_mb: float)
     work : callable
         Returns a dict of plain values.
     minutes : float
-        The process is ended after so long: outcome ``T``.
+        Time limit: outcome ``T``.
     memory_mb : float
         Most memory that the process may hold, data on disk apart: outcome ``M``.
 
@@ -42,6 +50,8 @@ def within_limits(work: Callable[[], dict], *, minutes: float, memory_mb: float)
     dict
         ``outcome`` and ``peak_mb`` always; ``reason`` if the outcome is not ``ok``; else the work's own entries.
     """
+    _adopt_orphans()
+    others = set(_children(os.getpid()))
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_child, args=(work, sender, int(memory_mb * MEGABYTE)))
@@ -61,9 +71,9 @@ def within_limits(work: Callable[[], dict], *, minutes: float, memory_mb: float)
         peak = max(peak, held)
         if result is None and held > memory_mb:
             result = {"outcome": "M", "reason": f"held {held:.0f} MB; the limit is {memory_mb:g} MB"}
-    if process.is_alive() and result["outcome"] in "MT":
-        process.kill()
-    process.join()
+    _end(process, others)
+    if result["outcome"] == "damaged input":
+        raise DamagedInputError(result["reason"])
     return {"peak_mb": round(peak, 1)} | result
 
 
@@ -81,12 +91,17 @@ def _child(work: Callable[[], dict], sender: Any, memory: int) -> None:
         result = _failure(error, memory)
     result["peak_mb"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
     sender.send(result)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # threads that the work left behind end too
 
 
 def _failure(error: Exception, memory: int) -> dict[str, Any]:
     """Return outcome and reason of work that raised."""
     if isinstance(error, MemoryError):
         return {"outcome": "M", "reason": f"over the limit of {memory / MEGABYTE:g} MB: {error}".rstrip(": ")}
+    if isinstance(error, DamagedFileError | DatasetError | SpectrumError):
+        return {"outcome": "damaged input", "reason": str(error)}
     if isinstance(error, NoSolutionError):
         return {"outcome": "E", "reason": str(error)}
     traceback.print_exception(error)
@@ -106,9 +121,38 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def _adopt_orphans() -> None:
+    """Become the parent of processes whose own parent ends, so that none escapes (Linux)."""
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _end(process: Any, others: set[int]) -> None:
+    """Kill a process with everything that it started; ``others`` are children of this process that stay."""
+    process.kill()
+    process.join()
+    while started := set(_children(os.getpid())) - others:
+        for pid in started:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def _children(pid: int) -> list[int]:
+    """Return the processes whose parent is the given one (Linux)."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The name of a process, in brackets, may hold anything.
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(stat.parent.name))
+    return found
+
+
 def _died(code: int, memory_mb: float) -> dict[str, Any]:
     name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-    if code in (-signal.SIGKILL, -signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS):
+    if code == -signal.SIGKILL:
         return {"outcome": "M", "reason": f"the process died ({name}), as it does out of memory ({memory_mb:g} MB)"}
     return {"outcome": "F", "reason": f"the process died ({name})"}
 

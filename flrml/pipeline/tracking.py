@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 
+from flrml.exceptions import TrackingError
 from flrml.pipeline.provenance import provenance
 
 KEY = "flrml.key"
@@ -86,12 +87,18 @@ class Tracker:
 
     def __init__(self, uri: str, experiment: str, artifacts: str | os.PathLike = "mlartifacts"):
         self.uri = uri
-        local = uri.startswith("sqlite")
-        location = Path(artifacts).absolute().as_uri() if local else None
+        self.local = uri.startswith("sqlite")
+        self.artifacts = Path(artifacts).absolute()
+        location = self.artifacts.as_uri() if self.local else None
+        if self.local:
+            _database(uri).parent.mkdir(parents=True, exist_ok=True)
         # Processes that open a missing database at once ruin it, so only one at a time may look.
-        with _lock(uri) if local else contextlib.nullcontext():
-            self.client = MlflowClient(uri)
-            found = self.client.get_experiment_by_name(experiment)
+        with self._locked():
+            if self.local:
+                _create_database(uri, experiment, location)
+            with _explained(uri) if self.local else contextlib.nullcontext():
+                self.client = MlflowClient(uri)
+                found = self.client.get_experiment_by_name(experiment)
             if found is None:
                 try:
                     self.experiment_id = self.client.create_experiment(experiment, artifact_location=location)
@@ -106,8 +113,16 @@ class Tracker:
         if found is None or found.tags.get(VIEW_TAG) != VIEW_STATE:
             self.client.set_experiment_tag(self.experiment_id, VIEW_TAG, VIEW_STATE)
 
+    def _locked(self) -> contextlib.AbstractContextManager:
+        """Keep other processes from changing a local store; a server does so itself."""
+        return FileLock(f"{_database(self.uri)}.lock", timeout=300) if self.local else contextlib.nullcontext()
+
     def log(self, record: RunRecord, parent: str | None = None) -> str:
         """Log a run and its children, in place of earlier runs with the same keys; return its id."""
+        with self._locked() if parent is None else contextlib.nullcontext():
+            return self._log(record, parent)
+
+    def _log(self, record: RunRecord, parent: str | None) -> str:
         self.remove(record.key)
         start = int(1000 * record.started)
         tags = record.tags | {KEY: record.key}
@@ -131,7 +146,7 @@ class Tracker:
             dataset = Dataset(record.dataset["name"], record.dataset["digest"], "local", record.dataset["name"])
             self.client.log_inputs(run_id, [DatasetInput(dataset)])
         for child in record.children:
-            self.log(child, run_id)
+            self._log(child, run_id)
         end = start + int(1000 * record.seconds) if start else None
         self.client.set_terminated(run_id, "FAILED" if record.failure else "FINISHED", end_time=end)
         return run_id
@@ -172,17 +187,57 @@ class Tracker:
                 self._delete(run)
 
     def _delete(self, run: Any) -> None:
-        """Delete a run, and before it its artifacts where they are files of this machine."""
+        """Delete a run, and its artifacts if they lie in this project's own folder."""
         place = urlparse(run.info.artifact_uri)
         folder = Path(url2pathname(place.path)).parent
-        if place.scheme == "file" and folder.name == run.info.run_id:
-            shutil.rmtree(folder, ignore_errors=True)
-        self.client.delete_run(run.info.run_id)
+        if place.scheme == "file" and folder.exists():
+            if folder == self.artifacts / run.info.run_id and not _has_link(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+            else:
+                print(f"left alone, not in {self.artifacts}: artifacts of a replaced run, {folder}", flush=True)
+        with contextlib.suppress(MlflowException):  # another process was faster
+            self.client.delete_run(run.info.run_id)
 
 
-def _lock(uri: str) -> FileLock:
-    path = Path(
-        urlparse(uri).path.removeprefix("/") if not uri.startswith("sqlite:////") else uri[len("sqlite:///") :]
-    )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return FileLock(f"{path}.lock", timeout=300)
+def _has_link(path: Path) -> bool:
+    """Tell whether a path leads through a symbolic link."""
+    return path.is_symlink() or path.parent.is_symlink()
+
+
+def _database(uri: str) -> Path:
+    """Return the file of an SQLite address."""
+    return Path(uri.removeprefix("sqlite:///"))
+
+
+def _create_database(uri: str, experiment: str, location: str | None) -> None:
+    """Create a missing database under a temporary name and rename it: a killed process leaves none half-made.
+
+    Must be called under the lock.
+    """
+    path = _database(uri)
+    if path.exists() and path.stat().st_size:
+        return
+    # MLflow keeps a connection to every address that it has seen, so each attempt has its own.
+    for leftover in path.parent.glob(f".{path.name}.*.creating*"):
+        leftover.unlink(missing_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.creating")
+    try:
+        MlflowClient(f"sqlite:///{temporary}").create_experiment(experiment, artifact_location=location)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _explained(uri: str) -> Iterator[None]:
+    """Turn the failure to open a database into an error that says what to do."""
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise TrackingError(
+            f"{_database(uri)} cannot be opened as an MLflow database ({reason}): move it away and run again; "
+            "result files are kept, and their runs are logged to a new database"
+        ) from error

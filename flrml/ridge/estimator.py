@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
@@ -41,10 +41,7 @@ class RidgeMetric(LowRankMetric):
 
     def _check_supervision(self, X: Any, y: Any, triplets: Any, groups: Any) -> Supervision:
         """Return the given triplets, else the labels, as supervision."""
-        if groups is not None:
-            groups = column_or_1d(groups)
-            check_consistent_length(X, groups)
-            groups = np.unique(groups, return_inverse=True)[1]
+        groups = self._check_groups(X, groups)
         if triplets is not None:
             return Triplets(check_triplets(triplets, X.shape[0]), X.shape[0], groups)
         labels = Labels(np.unique(self._check_labels(X, y), return_inverse=True)[1], groups)

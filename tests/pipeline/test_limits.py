@@ -4,14 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from flrml.exceptions import NoSolutionError
-from flrml.pipeline.limits import within_limits
+from flrml.exceptions import DatasetError, NoSolutionError, SpectrumError
+from flrml.pipeline.limits import DamagedInputError, within_limits
 
 
 def measured(work, minutes=1.0, memory_mb=4000):
@@ -89,6 +90,8 @@ def test_any_other_error_is_f_with_its_traceback_in_the_log(capfd):
     [
         (lambda: os.kill(os.getpid(), signal.SIGKILL), "M", "SIGKILL"),
         (lambda: os.kill(os.getpid(), signal.SIGTERM), "F", "SIGTERM"),
+        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "F", "SIGSEGV"),
+        (lambda: os.kill(os.getpid(), signal.SIGABRT), "F", "SIGABRT"),
         (lambda: os._exit(3), "F", "exit code 3"),
     ],
 )
@@ -96,6 +99,54 @@ def test_a_process_that_dies_says_how(end, outcome, words):
     result = measured(end)
     assert result["outcome"] == outcome
     assert words in result["reason"]
+
+
+def still_runs(pid):
+    """Whether a process exists and is not a zombie."""
+    stat = Path("/proc", str(pid), "stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize("ending", ["ok", "T", "M", "F"])
+def test_every_end_takes_all_descendants_along(tmp_path, ending):
+    """A grandchild in a session of its own, and a thread that would keep the process alive."""
+    pid = tmp_path / "pid"
+
+    def work():
+        code = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+        subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+        threading.Thread(target=time.sleep, args=(60,)).start()
+        while not pid.exists() or not pid.read_text():
+            time.sleep(0.01)
+        if ending == "T":
+            time.sleep(60)
+        if ending == "M":
+            np.ones(10**9)
+        if ending == "F":
+            raise KeyError("lost")
+        return {}
+
+    start = time.monotonic()
+    result = measured(work, minutes=0.05)
+    assert result["outcome"] == ending
+    assert time.monotonic() - start < 20
+    assert not still_runs(int(pid.read_text()))
+
+
+def test_children_that_the_caller_started_before_live_on():
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as other:
+        assert measured(lambda: {})["outcome"] == "ok"
+        assert other.poll() is None
+        other.kill()
+
+
+@pytest.mark.parametrize("error", [DatasetError, SpectrumError])
+def test_a_damaged_input_is_not_an_outcome_of_the_work(error):
+    def work():
+        raise error("values.npy is damaged: prepare it again")
+
+    with pytest.raises(DamagedInputError, match=r"values.npy is damaged: prepare it again"):
+        measured(work)
 
 
 def test_the_work_ends_with_a_killed_job(tmp_path):

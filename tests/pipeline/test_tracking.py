@@ -1,7 +1,11 @@
 """Runs in a real SQLite store and on a real server."""
 
+import multiprocessing
+import shutil
+import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import mlflow
@@ -10,6 +14,7 @@ import pytest
 
 from flrml import FLRML
 from flrml.datasets import open_split, prepare
+from flrml.exceptions import TrackingError
 from flrml.pipeline.models import Metric
 from flrml.pipeline.records import log_model, of_run, of_sweep
 from flrml.pipeline.tracking import COLUMNS, VIEW_TAG, RunRecord, Tracker, runs_page, tracking_uri
@@ -169,6 +174,103 @@ def test_the_environment_wins_over_the_configuration(monkeypatch):
     assert tracking_uri("sqlite:///a.db") == "sqlite:///a.db"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
     assert tracking_uri("sqlite:///a.db") == "http://127.0.0.1:1"
+
+
+def test_a_copied_project_leaves_the_artifacts_of_the_original_alone(tmp_path, monkeypatch, capsys):
+    original, copied = tmp_path / "original", tmp_path / "copied"
+    original.mkdir()
+    monkeypatch.chdir(original)
+    tracker = Tracker("sqlite:///mlflow.db", "test")
+    run_id = tracker.log(RunRecord("a", "a"))
+    tracker.client.log_text(run_id, "kept", "model.txt")
+    shutil.copytree(original, copied)
+    monkeypatch.chdir(copied)
+    copy = Tracker(f"sqlite:///{copied}/mlflow.db", "test")
+    copy.log(RunRecord("a", "a"))
+    copy.keep_only([], prefix="")
+    assert (original / "mlartifacts" / run_id / "artifacts" / "model.txt").read_text() == "kept"
+    assert f"left alone, not in {copied}/mlartifacts" in capsys.readouterr().out
+
+
+def test_artifacts_behind_a_link_are_left_alone(tmp_path, monkeypatch):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "mlartifacts").symlink_to(elsewhere)
+    monkeypatch.chdir(tmp_path)
+    tracker = Tracker("sqlite:///mlflow.db", "test")
+    run_id = tracker.log(RunRecord("a", "a"))
+    tracker.client.log_text(run_id, "kept", "model.txt")
+    tracker.log(RunRecord("a", "a"))
+    assert (elsewhere / run_id / "artifacts" / "model.txt").read_text() == "kept"
+
+
+def half_made(path):
+    """A database as a process that is killed while it creates the tables leaves it."""
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE experiments (experiment_id INTEGER)")
+    database.close()
+
+
+def test_a_ruined_database_is_named_with_a_remedy(tmp_path):
+    half_made(tmp_path / "mlflow.db")
+    before = (tmp_path / "mlflow.db").read_bytes()
+    with pytest.raises(TrackingError, match=r"mlflow\.db cannot be opened as an MLflow database .* move it away"):
+        Tracker(f"sqlite:///{tmp_path}/mlflow.db", "test")
+    assert (tmp_path / "mlflow.db").read_bytes()[:16] == before[:16]
+
+
+def test_what_an_interrupted_creation_leaves_is_replaced(tmp_path):
+    half_made(tmp_path / ".mlflow.db.1.creating")
+    (tmp_path / "mlflow.db").touch()  # as a full disk leaves it
+    tracker = Tracker(f"sqlite:///{tmp_path}/mlflow.db", "test", tmp_path / "artifacts")
+    tracker.log(RunRecord("a", "a"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mlflow.db", "mlflow.db.lock"]
+
+
+def in_processes(count, work):
+    """Run work(number) in forked processes that start at once; return their exit codes."""
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(count)
+
+    def start(number):
+        barrier.wait()
+        work(number)
+
+    started = [context.Process(target=start, args=(number,)) for number in range(count)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join()
+    return [process.exitcode for process in started]
+
+
+def test_four_processes_log_the_same_key_at_once(tmp_path):
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+
+    def work(number):
+        tracker = Tracker(uri, "test", tmp_path / "artifacts")
+        for _ in range(3):
+            tracker.log(RunRecord("same", str(number), metrics={"accuracy": 0.5}))
+
+    assert in_processes(4, work) == [0] * 4
+    assert [found.info.status for found in Tracker(uri, "test").runs()] == ["FINISHED"]
+
+
+@pytest.mark.slow
+def test_a_hundred_kills_while_the_database_is_created_ruin_none(tmp_path):
+    random, context = np.random.RandomState(0), multiprocessing.get_context("fork")
+    created = 0
+    for number in range(100):
+        folder = tmp_path / str(number)
+        uri = f"sqlite:///{folder}/mlflow.db"
+        process = context.Process(target=Tracker, args=(uri, "test", folder / "artifacts"))
+        process.start()
+        time.sleep(random.uniform(0, 2))
+        process.kill()
+        process.join()
+        created += (folder / "mlflow.db").exists()
+        assert in_processes(1, lambda _, uri=uri: Tracker(uri, "test").log(RunRecord("a", "a"))) == [0], number
+    assert 0 < created < 100  # kills before and after the database was there
 
 
 def test_eight_processes_start_at_once_on_a_missing_database(tmp_path):
