@@ -10,9 +10,8 @@ from flrml.datasets.bundled import load_digits, load_mnist5k
 from flrml.datasets.fetch import RawFiles, RemoteFile, Wheel
 from flrml.datasets.idx import load_mnist
 from flrml.datasets.matlab import load_deng_cai
-from flrml.datasets.modelnet import load_modelnet
+from flrml.datasets.modelnet import load_modelnet, load_shapes
 from flrml.datasets.parts import Loaded, Request
-from flrml.datasets.shapes import load_shapes
 from flrml.datasets.svmlight import load_libsvm
 from flrml.datasets.text import load_orange
 from flrml.datasets.user_files import guess_format, load_own

@@ -19,10 +19,10 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
 from flrml.datasets import open_groups, open_split, prepare
-from flrml.datasets.off import parse_off
-from flrml.datasets.shapes import make_mesh
+from flrml.datasets.modelnet.off import parse_off
+from flrml.datasets.modelnet.shapes import make_mesh
+from flrml.datasets.modelnet.voxels import voxelize
 from flrml.datasets.text import count_words, parse_tab
-from flrml.datasets.voxels import voxelize
 from flrml.exceptions import DatasetError
 
 N_MUTATIONS = int(os.environ.get("FLRML_FUZZ", "25"))

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 
-from flrml.datasets import voxels
-from flrml.datasets.off import parse_off
-from flrml.datasets.shapes import CLASSES, make_mesh
-from flrml.datasets.voxels import fit_into_cube, mark_mesh, rotation, surface, turn_grid, voxelize
+from flrml.datasets.modelnet import voxels
+from flrml.datasets.modelnet.off import parse_off
+from flrml.datasets.modelnet.shapes import CLASSES, make_mesh
+from flrml.datasets.modelnet.voxels import fit_into_cube, mark_mesh, rotation, surface, turn_grid, voxelize
 from flrml.exceptions import DatasetError
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from flrml.datasets import open_groups, open_split, prepare
-from flrml.datasets.modelnet import MODELS_PER_PROCESS
-from flrml.datasets.shapes import make_mesh
+from flrml.datasets.modelnet.poses import MODELS_PER_PROCESS
+from flrml.datasets.modelnet.shapes import make_mesh
 from flrml.exceptions import DatasetError
 
 KINDS = ("bed", "chair")

@@ -1,23 +1,19 @@
 """ModelNet: meshes in the official zip or folder layout, or ready-made solid grids."""
 
-import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-import joblib
 import numpy as np
-import scipy.sparse as sp
 
 from flrml.datasets.fetch import RemoteFile
-from flrml.datasets.off import parse_off
-from flrml.datasets.parts import Loaded, Part, Request
+from flrml.datasets.modelnet.off import parse_off
+from flrml.datasets.modelnet.poses import Task, voxel_part
+from flrml.datasets.modelnet.voxels import turn_grid, voxelize
+from flrml.datasets.parts import Loaded, Request
 from flrml.datasets.reading import open_zip, read_entry, reading
 from flrml.datasets.user_files import read_npy_header
-from flrml.datasets.voxels import turn_grid, voxelize
 from flrml.exceptions import DatasetError
 
-MODELS_PER_PROCESS = 16
 CLASSES10 = [
     "bathtub",
     "bed",
@@ -30,52 +26,6 @@ CLASSES10 = [
     "table",
     "toilet",
 ]
-# A model on its way to a worker: the function that makes its grids, and what the function takes.
-Task = tuple[Callable[..., list[np.ndarray]], tuple]
-
-
-def voxel_part(
-    labels: np.ndarray,
-    tasks: Callable[[np.ndarray], Iterator[Task]],
-    request: Request,
-    size: int,
-    origin: str,
-) -> Part:
-    """Part with one row per model and pose, made model by model in parallel.
-
-    Parameters
-    ----------
-    labels : ndarray
-        Label of every model.
-    tasks : callable
-        Takes ascending model numbers, gives the work of each model.
-    request : Request
-        Options and number of processes.
-    size : int
-        Cells per side.
-    origin : str
-        Where the models come from, for messages.
-    """
-    n_poses = request.options["poses"]
-
-    def blocks(rows: np.ndarray) -> Iterator[Any]:
-        models = np.unique(rows // n_poses)
-        for grids in _in_parallel(tasks(models), request.n_jobs):
-            bounds = np.cumsum([0] + [len(cells) for cells in grids])
-            yield sp.csr_matrix(
-                (np.ones(bounds[-1], dtype=bool), np.concatenate(grids), bounds), shape=(n_poses, size**3)
-            )
-
-    groups = np.repeat(np.arange(len(labels)), n_poses)
-    return Part(np.repeat(labels, n_poses), blocks, size**3, origin, "binary", groups)
-
-
-def _in_parallel(tasks: Iterator[Task], n_jobs: int) -> Iterator[list[np.ndarray]]:
-    """Results of the tasks in their order; only a few models per process are on their way at a time."""
-    n_jobs = joblib.effective_n_jobs(n_jobs)
-    with joblib.Parallel(n_jobs=n_jobs) as parallel:
-        while some := list(itertools.islice(tasks, MODELS_PER_PROCESS * n_jobs)):
-            yield from parallel(joblib.delayed(work)(*arguments) for work, arguments in some)
 
 
 def load_modelnet(request: Request, *, size: int, file: RemoteFile, grids: str | None = None) -> Loaded:

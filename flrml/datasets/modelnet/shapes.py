@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from flrml.datasets.modelnet import Task, voxel_part
+from flrml.datasets.modelnet.poses import Task, voxel_part
+from flrml.datasets.modelnet.voxels import voxelize
 from flrml.datasets.parts import Loaded, Part, Request
-from flrml.datasets.voxels import voxelize
 
 Mesh = tuple[np.ndarray, np.ndarray]
 _CORNERS = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], dtype=np.float64)
