@@ -1,4 +1,4 @@
-"""What the tests of the data sets share: raw-file folders and brute-force oracles."""
+"""Fixtures of the data-set tests: raw-file folders."""
 
 import os
 from pathlib import Path

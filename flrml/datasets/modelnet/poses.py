@@ -22,20 +22,20 @@ def voxel_part(
     size: int,
     origin: str,
 ) -> Part:
-    """Part with one row per model and pose, made model by model in parallel.
+    """Build a part with one row per model and pose, made model by model in parallel.
 
     Parameters
     ----------
     labels : ndarray
         Label of every model.
     tasks : callable
-        Takes ascending model numbers, gives the work of each model.
+        Takes ascending model numbers and yields the task of each model.
     request : Request
         Options and number of processes.
     size : int
         Cells per side.
     origin : str
-        Where the models come from, for messages.
+        Source of the models, for messages.
     """
     n_poses = request.options["poses"]
 
@@ -52,7 +52,7 @@ def voxel_part(
 
 
 def _in_parallel(tasks: Iterator[Task], n_jobs: int) -> Iterator[list[np.ndarray]]:
-    """Results of the tasks in their order; only a few models per process are on their way at a time."""
+    """Yield the results of the tasks in order, with a few models per process in memory at a time."""
     n_jobs = joblib.effective_n_jobs(n_jobs)
     with joblib.Parallel(n_jobs=n_jobs) as parallel:
         while some := list(itertools.islice(tasks, MODELS_PER_PROCESS * n_jobs)):

@@ -230,7 +230,7 @@ GOOD = b"OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"
         (GOOD.replace(b"3 0 1 2", b"2 0 1"), "2 corners"),
         (GOOD.replace(b"1 0 0", b"nan 0 0"), "not finite"),
         (GOOD.replace(b"1 0 0", b"x 0 0"), "float"),
-        (GOOD.replace(b"1 0 0", b"1e200 0 0"), "beyond"),
+        (GOOD.replace(b"1 0 0", b"1e200 0 0"), "exceeds 1e100"),
         (GOOD.replace(b"3 1 0\n", b"3 9 0\n"), "only 1 lines"),
     ],
 )
