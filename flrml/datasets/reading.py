@@ -10,6 +10,7 @@ import bz2
 import errno
 import gzip
 import io
+import itertools
 import lzma
 import os
 import re
@@ -27,6 +28,7 @@ from flrml.exceptions import DatasetError
 RATIO_VARIABLE = "FLRML_MAX_UNPACK_RATIO"
 DEFAULT_RATIO = 500.0
 UNLIMITED_BYTES = 64 * 2**20
+MAX_LINE_BYTES = 64 * 2**20
 # Errors of writing, such as a full disk, are not the fault of the file that is read.
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _OPENERS: dict[str, Callable[[Path, str], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -89,9 +91,7 @@ def unpack_limit(packed: int) -> int:
     try:
         return max(UNLIMITED_BYTES, int(float(text) * packed))
     except (ValueError, OverflowError) as error:
-        raise DatasetError(
-            f"{RATIO_VARIABLE} must be a positive number, got {text!r}; correct or unset it"
-        ) from error
+        raise DatasetError(f"{RATIO_VARIABLE} must be a number, got {text!r}; correct or unset it") from error
 
 
 def check_unpacked(origin: str | Path, unpacked: int, packed: int) -> None:
@@ -136,7 +136,13 @@ def open_compressed(path: Path) -> IO[bytes]:
 def numbered_lines(path: Path, what: str) -> Iterator[tuple[int, bytes]]:
     """Iterate over the lines of a plain or compressed file with their numbers, counted from 1."""
     with reading(path, what), open_compressed(path) as file:
-        yield from enumerate(file, start=1)
+        for number in itertools.count(1):
+            line = file.readline(MAX_LINE_BYTES + 1)
+            if not line:
+                return
+            if len(line) > MAX_LINE_BYTES:
+                raise ValueError(f"line {number} is longer than {MAX_LINE_BYTES / 1e6:,.0f} MB")
+            yield number, line
 
 
 def checked_zip(path: Path) -> zipfile.ZipFile:
