@@ -19,7 +19,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Answers every request with the next of its answers, and the last one ever after."""
+    """Server that gives its answers in turn, and then repeats the last one."""
 
     daemon_threads = True
 
@@ -60,7 +60,7 @@ def whole(handler):
 
 
 def resumable(handler, etag='"one"', content=CONTENT):
-    """What a server with ranges does: the rest, if the version is the one the client has begun."""
+    """Answer like a server with ranges: send the rest if the client has the current version."""
     wanted = handler.headers.get("Range")
     if wanted and handler.headers.get("If-Range") == etag:
         start = int(wanted.removeprefix("bytes=").removesuffix("-"))
@@ -71,7 +71,7 @@ def resumable(handler, etag='"one"', content=CONTENT):
 
 
 def cut(handler):
-    """Announces everything and hangs up after a third."""
+    """Announce the whole file and close the connection after a third."""
     handler.send(200, CONTENT[:100_000], announced=len(CONTENT))
 
 

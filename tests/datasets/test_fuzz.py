@@ -50,7 +50,7 @@ Y = np.arange(N) % 3 + 1
 
 
 def mutate(content: bytes, rng: np.random.Generator) -> bytes:
-    """A file with one to three small damages."""
+    """Damage a file in one to three places."""
     data = bytearray(content)
     for _ in range(rng.integers(1, 4)):
         at = int(rng.integers(0, len(data) + 1))
@@ -175,7 +175,7 @@ RECOMPRESSED = {"csv.gz": gzip, "svmlight.gz": gzip, "svmlight.bz2": bz2, "image
 
 
 def survives(call) -> bool:
-    """Whether the call works or raises a DatasetError; anything else goes on up."""
+    """Return whether the call succeeds, or False for a DatasetError; let any other exception pass."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -219,7 +219,7 @@ def test_mutated_files_give_a_dataset_error_or_a_data_set(tmp_path, what):
 
 
 def mutate_entry(content: bytes, rng: np.random.Generator) -> bytes:
-    """A zip archive that is whole, with damage inside one entry or to its name."""
+    """Damage one entry of a zip archive or its name, and keep the archive intact."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
     name = sorted(entries)[rng.integers(len(entries))]
@@ -279,7 +279,7 @@ def content_of(path):
 
 
 def special_file(kind, path):
-    """Put something in the place of a file that is not one."""
+    """Replace a file by something that is not a regular file."""
     path.unlink()
     match kind:
         case "pipe":

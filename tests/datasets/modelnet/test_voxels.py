@@ -156,7 +156,7 @@ def test_a_coarser_grid_loses_no_cell(seed, n_poses):
     centre, scale = fit_into_cube(np.concatenate((single, single + 1)).astype(float))
     for pose, cells in enumerate(turn_grid(grid, 4, n_poses, "solid")):
         assert 1 <= len(cells) <= 3 * 8
-        # Each cell of the fine grid leaves a full cell near the place where its centre comes to lie.
+        # Each cell of the fine grid maps to a full cell near its rotated centre.
         middle = (single + 0.5 - centre) * scale
         place = np.column_stack((middle[:, :2] @ rotation(pose, n_poses).T, middle[:, 2]))
         full = (np.argwhere(dense(cells, 4)) + 0.5) / 4 - 0.5
