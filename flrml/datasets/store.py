@@ -239,7 +239,7 @@ def _open_split(folder: Path, meta: dict) -> tuple[Any, np.ndarray]:
         lengths = {name: len(arrays[name]) for name in LAYOUTS[split["layout"]]}
         consistent = lengths == {name: n_rows + 1 if name == "indptr" else nnz for name in lengths}
         consistent = consistent and arrays["indptr"][0] == 0 and arrays["indptr"][-1] == nnz
-    if not consistent or len(arrays["y"]) != n_rows:
+    if not consistent or len(arrays["y"]) != n_rows or meta["n_features"] != n_columns:
         raise DatasetError(f"{folder}: the arrays do not match meta.json; {REMEDY}")
     largest = float(np.finfo(np.float32).max)
     bounds = {"X": (-largest, largest), "values": (-largest, largest), "indptr": (0, nnz)}

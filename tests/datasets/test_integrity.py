@@ -130,6 +130,15 @@ def test_a_damaged_description_is_refused_by_name(copy, content):
         assert "meta.json" in str(caught.value) or "train" in str(caught.value)
 
 
+def test_another_number_of_columns_is_refused(copy):
+    folder = copy("csr")
+    meta = read_json(folder / "meta.json")
+    meta["splits"]["train"]["shape"][1] = 10**9
+    write_json(folder / "meta.json", meta)
+    with pytest.raises(DatasetError, match=r"train: the arrays do not match meta\.json"):
+        open_split(folder / "train")
+
+
 def test_a_missing_array_is_refused_by_name(copy):
     folder = copy("binary")
     (folder / "test/groups.npy").unlink()

@@ -23,7 +23,7 @@ def write(out, X, y, layout, groups=None, step=3):
             for start in range(0, X.shape[0], step):
                 writer.append(X[start : start + step])
             split = writer.finish(y, groups)
-        meta = describe("set", range(10**6), {"train": split}, kind="own", source="a test")
+        meta = describe("set", range(100), {"train": split}, kind="own", source="a test")
         write_json(folder / "meta.json", meta)
     return split
 
