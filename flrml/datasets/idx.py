@@ -1,4 +1,7 @@
-"""MNIST: four idx files, or LIBSVM's two svmlight files."""
+"""Load MNIST from its four idx files, or from LIBSVM's two svmlight files.
+
+No package that flrml depends on reads the idx format.
+"""
 
 import math
 from pathlib import Path
@@ -7,7 +10,7 @@ import numpy as np
 
 from flrml.datasets.fetch import RemoteFile
 from flrml.datasets.parts import Loaded, Part, Request, matrix_part
-from flrml.datasets.reading import open_compressed, reading
+from flrml.datasets.reading import open_compressed, reading, unpack_limit
 from flrml.datasets.svmlight import load_libsvm
 from flrml.exceptions import DatasetError
 
@@ -17,21 +20,25 @@ _BYTE = 8
 
 
 def read_idx(path: Path, n_dimensions: int) -> np.ndarray:
-    """Array of bytes in an idx file, plain or compressed."""
+    """Read the array of bytes in an idx file, plain or compressed."""
     with reading(path, "an idx file"):
         with open_compressed(path) as file:
             magic = file.read(4)
             if magic != bytes((0, 0, _BYTE, n_dimensions)):
                 raise ValueError(f"it starts with {magic.hex(' ')}, not with 00 00 08 {n_dimensions:02x}")
             shape = tuple(int.from_bytes(file.read(4), "big") for _ in range(n_dimensions))
-            content = file.read()
-        if len(content) != math.prod(shape):
-            raise ValueError(f"{len(content)} bytes for an array of shape {shape}")
+            n_bytes = math.prod(shape)
+            if n_bytes > unpack_limit(path.stat().st_size):
+                raise ValueError(f"an array of shape {shape} does not fit into the file")
+            content = file.read(n_bytes + 1)
+        if len(content) != n_bytes:
+            found = f"{len(content)}" if len(content) < n_bytes else f"more than {n_bytes}"
+            raise ValueError(f"{found} bytes for an array of shape {shape}")
         return np.frombuffer(content, np.uint8).reshape(shape)
 
 
 def digits_part(images: Path, labels: Path) -> Part:
-    """Images as rows of pixels, without the blank ones at the end."""
+    """Return images as rows of pixels, without the blank ones at the end."""
     pixels = read_idx(images, 3)
     if pixels.shape[1:] != (28, 28):
         raise DatasetError(f"{images}: images of shape {pixels.shape[1:]}, expected 28 × 28; fetch the file again")
@@ -44,7 +51,7 @@ def digits_part(images: Path, labels: Path) -> Part:
 
 
 def load_mnist(request: Request, *, idx: list[RemoteFile], libsvm: list[RemoteFile]) -> Loaded:
-    """MNIST from idx files, or from LIBSVM's files where only those lie in the raw-file folder."""
+    """Load MNIST from idx files, or from LIBSVM's files if the raw-file folder holds only those."""
     raw = request.raw
     if raw.find(idx[0].name) is None and raw.find(libsvm[0].name) is not None:
         return load_libsvm(request, train=libsvm[0], test=libsvm[1], layout="dense")

@@ -1,7 +1,7 @@
-"""MATLAB files with a feature matrix and a label vector, as Deng Cai publishes his text collections.
+"""Load MATLAB files with a feature matrix and a label vector, as Deng Cai publishes his text collections.
 
-Reads numeric and sparse matrices of version 5 to 7.2 files and nothing else: no cells, structs or objects.
-Every length is checked before it is believed, so a damaged file is an error and never a crash.
+scipy's reader crashes the process on damaged files; this one checks every length before it uses it. It reads
+numeric and sparse matrices of version 5 to 7.2 files: no cells, structs or objects.
 """
 
 import math
@@ -16,25 +16,26 @@ import numpy as np
 import scipy.sparse as sp
 
 from flrml.datasets.fetch import RemoteFile
+from flrml.datasets.options import did_you_mean
 from flrml.datasets.parts import Loaded, Request, matrix_part
-from flrml.datasets.reading import reading
+from flrml.datasets.reading import check_unpacked, reading, unpack_limit
 from flrml.exceptions import DatasetError
 
 REMEDY = "save it with `save -v7` and plain numeric matrices"
 HEADER_BYTES = 128
-# Numbers that the format gives to types of data and to classes of variables.
+# Codes of the format for data types and classes of variables.
 MATRIX, COMPRESSED = 14, 15
 TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 SPARSE, FIRST_NUMERIC, LAST_NUMERIC = 5, 6, 15
 OTHER_CLASSES = {1: "cell", 2: "struct", 3: "object", 4: "char", 16: "function", 17: "opaque"}
 COMPLEX = 0x0800
-# Enough of a compressed variable to know its name and shape.
+# Enough of a compressed variable to read its name and shape.
 PREVIEW_BYTES = 4096
 
 
 @dataclass(frozen=True)
 class _Variable:
-    """Name and shape of a variable, and where its numbers are."""
+    """Name, shape and content of a variable."""
 
     name: str
     kind: int
@@ -45,17 +46,17 @@ class _Variable:
 
     @property
     def problem(self) -> str | None:
-        """Why the variable cannot be used."""
+        """Reason why the variable cannot be used, or None."""
         if self.kind in OTHER_CLASSES:
             return f"is of class {OTHER_CLASSES[self.kind]}"
         if self.kind != SPARSE and not FIRST_NUMERIC <= self.kind <= LAST_NUMERIC:
-            return f"is of the unknown class {self.kind}"
+            return f"is of unknown class {self.kind}"
         if self.is_complex:
             return "is complex"
         return None if len(self.shape) == 2 else f"has {len(self.shape)} dimensions"
 
     def matrix(self) -> Any:
-        """Array or CSR matrix."""
+        """Build the array or CSR matrix."""
         if self.kind != SPARSE:
             numbers, _ = _numbers(self.body, 0, self.order)
             if len(numbers) != math.prod(self.shape):
@@ -66,8 +67,10 @@ class _Variable:
         values, _ = _numbers(self.body, at, self.order)
         n_entries = int(bounds[-1]) if len(bounds) == self.shape[1] + 1 else -1
         if not 0 <= n_entries <= min(len(rows), len(values)):
-            raise ValueError(f"the columns of {self.name!r} do not fit its entries")
-        # MATLAB keeps room for more entries than there are.
+            raise ValueError(f"the columns of {self.name!r} do not match its entries")
+        if 8 * self.shape[0] > unpack_limit(len(self.body)):
+            raise ValueError(f"{self.shape[0]} rows in {self.name!r} are more than the file can contain")
+        # MATLAB allocates room for more entries than it uses.
         entries = (values[:n_entries], rows[:n_entries], bounds)
         columns = sp.csc_matrix(entries, shape=self.shape)
         columns.check_format(full_check=True)
@@ -77,7 +80,7 @@ class _Variable:
 
 
 def _element(data: memoryview, at: int, order: str) -> tuple[int, memoryview, int]:
-    """Type and content of the element at a position, and the position of the next one."""
+    """Return the type and content of the element at a position, and the position of the next one."""
     if at + 8 > len(data):
         raise ValueError("it ends too early")
     first, second = (int(number) for number in np.frombuffer(data[at : at + 8], f"{order}u4"))
@@ -96,12 +99,12 @@ def _element(data: memoryview, at: int, order: str) -> tuple[int, memoryview, in
 def _numbers(data: memoryview, at: int, order: str) -> tuple[np.ndarray, int]:
     kind, content, following = _element(data, at, order)
     if kind not in TYPES:
-        raise ValueError(f"data of the unknown type {kind}")
+        raise ValueError(f"unknown data type {kind}")
     return np.frombuffer(content, order + TYPES[kind]).astype(TYPES[kind], copy=False), following
 
 
 def _describe(data: memoryview, order: str) -> _Variable:
-    """Variable from the inside of a matrix element."""
+    """Parse the header of a variable inside a matrix element."""
     flags, at = _numbers(data, 0, order)
     shape, at = _numbers(data, at, order)
     _, name, at = _element(data, at, order)
@@ -112,8 +115,8 @@ def _describe(data: memoryview, order: str) -> _Variable:
     return _Variable(bytes(name).decode("latin-1"), kind, is_complex, size, data[at:], order)
 
 
-def _variables(data: memoryview, wanted: set[str]) -> Iterator[_Variable]:
-    """Variables of a file; compressed ones that are not wanted are only looked at."""
+def _variables(path: Path, data: memoryview, wanted: set[str]) -> Iterator[_Variable]:
+    """Iterate over the variables of a file; compressed ones that are not wanted are unpacked only in part."""
     mark = bytes(data[126:HEADER_BYTES])
     if mark not in (b"IM", b"MI"):
         raise ValueError("not a file of version 5 to 7.2")
@@ -125,10 +128,13 @@ def _variables(data: memoryview, wanted: set[str]) -> Iterator[_Variable]:
         kind, content, at = _element(data, at, order)
         if kind == COMPRESSED:
             preview = zlib.decompressobj().decompress(content, PREVIEW_BYTES)
-            # The preview ends inside the numbers; only what comes before them counts.
+            # The preview ends inside the numbers; only the header before them is used.
             variable = _describe(memoryview(preview)[8:], order)
             if variable.name in wanted:
-                kind, content, _ = _element(memoryview(zlib.decompress(content)), 0, order)
+                n_bytes = int(np.frombuffer(preview[4:8], f"{order}u4")[0])
+                check_unpacked(f"{path}: variable {variable.name!r}", n_bytes, len(content))
+                unpacked = zlib.decompressobj().decompress(content, n_bytes + 8)
+                kind, content, _ = _element(memoryview(unpacked), 0, order)
                 variable = _describe(content, order)
             yield variable
         elif kind == MATRIX and content:
@@ -136,7 +142,7 @@ def _variables(data: memoryview, wanted: set[str]) -> Iterator[_Variable]:
 
 
 def read_labelled(path: Path, features: str = "fea", target: str = "gnd") -> tuple[Any, np.ndarray]:
-    """Features and labels of a MATLAB file.
+    """Read the features and labels of a MATLAB file.
 
     Parameters
     ----------
@@ -147,17 +153,17 @@ def read_labelled(path: Path, features: str = "fea", target: str = "gnd") -> tup
     """
     with reading(path, "a MATLAB file", REMEDY), open(path, "rb") as file:
         data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        variables = {variable.name: variable for variable in _variables(data, {features, target})}
+        variables = {variable.name: variable for variable in _variables(path, data, {features, target})}
     for name in (features, target):
         if name not in variables:
             raise DatasetError(
-                f"{path}: no variable {name!r} in it, only {', '.join(sorted(variables)) or 'none'}; "
-                "name them with `features` and `target`"
+                f"{path}: no variable {name!r}{did_you_mean(name, variables)}; name the variables with "
+                f"`features` and `target`: {', '.join(sorted(variables)) or 'the file is empty'}"
             )
         if problem := variables[name].problem:
             raise DatasetError(f"{path}: variable {name!r} {problem}; {REMEDY}")
     n_rows, n_labels = variables[features].shape[0], math.prod(variables[target].shape)
-    # Asked before the matrices are built, so that a damaged size does not fill the memory.
+    # Checked before the matrices are built, as a damaged size would fill the memory.
     if n_labels != n_rows:
         raise DatasetError(f"{path}: {n_labels} labels for {n_rows} rows; give exactly one label per row")
     with reading(path, "a MATLAB file", REMEDY):
@@ -166,6 +172,6 @@ def read_labelled(path: Path, features: str = "fea", target: str = "gnd") -> tup
 
 
 def load_deng_cai(request: Request, *, file: RemoteFile) -> Loaded:
-    """One of Deng Cai's collections: `fea` holds term counts, `gnd` the category of each document."""
+    """Load one of Deng Cai's collections: `fea` contains term counts, `gnd` the category of each document."""
     path = request.raw.get(file)
     return Loaded(matrix_part(*read_labelled(path), str(path)))

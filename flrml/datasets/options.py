@@ -1,6 +1,7 @@
-"""The options of data sets: which values each of them takes."""
+"""Check the options of data sets."""
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,13 @@ _FRACTION: Check = (
     (lambda value: isinstance(value, float) and 0 < value < 1),
     "a fraction between 0 and 1",
 )
-_COUNT: Check = ((lambda value: _is_int(value, 1)), "a whole number from 1")
+_COUNT: Check = ((lambda value: _is_int(value, 1)), "a positive integer")
 _PATH: Check = ((lambda value: isinstance(value, str | Path) and bool(str(value))), "a path")
 _NAME: Check = ((lambda value: isinstance(value, str | int) and not isinstance(value, bool)), "a name")
-_YES_NO: Check = ((lambda value: isinstance(value, bool)), "true or false")
+_BOOLEAN: Check = ((lambda value: isinstance(value, bool)), "true or false")
 _PAIR: Check = (
     (lambda value: isinstance(value, list | tuple) and len(value) == 2 and all(_is_int(n, 1) for n in value)),
-    "two whole numbers from 1, for the training and the test part",
+    "two positive integers, for the training and the test part",
 )
 
 CHECKS: dict[str, Check] = {
@@ -49,16 +50,25 @@ CHECKS: dict[str, Check] = {
     "test_labels": _PATH,
     "features": _NAME,
     "target": _NAME,
-    "zero_based": _YES_NO,
+    "zero_based": _BOOLEAN,
 }
 
 
+def did_you_mean(given: Any, choices: Iterable[Any]) -> str:
+    """Return `` (did you mean 'x'?)`` for the choice that resembles a misspelt name, or nothing."""
+    close = difflib.get_close_matches(str(given), [str(choice) for choice in choices], n=1, cutoff=0.7)
+    return f" (did you mean {close[0]!r}?)" if close and given is not None else ""
+
+
 def resolve(name: str, defaults: Mapping[str, Any], given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Defaults of a data set overridden by what is given; None always means the option is not set."""
+    """Override the defaults of a data set by the given options; None always means that an option is not set."""
     options = dict(defaults)
     for key, value in (given or {}).items():
         if key not in options:
-            raise DatasetError(f"{name}: unknown option {key!r}; it takes {', '.join(sorted(options))}")
+            raise DatasetError(
+                f"{name}: unknown option {key!r}{did_you_mean(key, options)}; "
+                f"choose from {', '.join(sorted(options))}"
+            )
         accepts, wanted = CHECKS[key]
         if value is not None and not accepts(value):
             raise DatasetError(f"{name}: option {key} is {value!r}, but must be {wanted}")

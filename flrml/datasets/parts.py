@@ -1,4 +1,4 @@
-"""What a source hands over: a training part and perhaps a test part, read block by block."""
+"""Define the interface of a source: a training part and an optional test part, read block by block."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from flrml.rows import row_blocks
 
 @dataclass(frozen=True)
 class Request:
-    """Everything a source may look at: raw files, options, and how the work is to be done."""
+    """Arguments of a source: raw files, options, seed and number of processes."""
 
     raw: RawFiles
     options: dict[str, Any]
@@ -34,15 +34,15 @@ class Part:
     labels : ndarray
         Label of every row, numbers or strings.
     blocks : callable
-        Takes row numbers in ascending order, gives matrices that hold these rows one after the other.
+        Takes row numbers in ascending order and yields matrices that contain these rows in order.
     n_columns : int
         Number of columns D.
     origin : str
-        File or generator the rows come from, for messages.
+        File or generator of the rows, for messages.
     layout : {"dense", "csr", "binary"}
-        How the rows are kept on disk.
+        Layout of the rows on disk.
     groups : ndarray, optional
-        Object number of every row; rows of one object stay together.
+        Group number of every row; a split never separates the rows of a group.
     """
 
     labels: np.ndarray
@@ -55,7 +55,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A data set as its source delivers it."""
+    """A data set as its source loads it."""
 
     train: Part
     test: Part | None = None
@@ -63,12 +63,12 @@ class Loaded:
 
     @classmethod
     def of(cls, parts: Sequence[Part]) -> "Loaded":
-        """Data set of a training part and perhaps a test part."""
+        """Build a data set from a training part and an optional test part."""
         return cls(parts[0], parts[1] if len(parts) > 1 else None)
 
 
 def matrix_part(X: Any, labels: Any, origin: str, layout: str | None = None) -> Part:
-    """Part of a matrix in memory or in a memory map."""
+    """Build a part from a matrix in memory or in a memory map."""
     labels = np.asarray(labels).ravel()
     if X.ndim != 2:
         raise DatasetError(f"{origin}: the features have {X.ndim} dimensions; give a matrix, one row per example")

@@ -1,4 +1,4 @@
-"""From raw files to a prepared data set on disk."""
+"""Prepare data sets: from raw files to arrays on disk."""
 
 import os
 import shutil
@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from flrml.datasets import store
 from flrml.datasets.fetch import RawFiles
+from flrml.datasets.meta import describe
 from flrml.datasets.options import resolve
 from flrml.datasets.parts import Loaded, Part, Request
+from flrml.datasets.progress import progress_bar
 from flrml.datasets.registry import Dataset, find_dataset
 from flrml.datasets.splitting import hold_out, subsample
 from flrml.datasets.weighting import checked, fit_weighting, unit_rows
 from flrml.exceptions import DatasetError
+from flrml.extras import require
 from flrml.files import write_json
 
 
@@ -31,26 +33,26 @@ def prepare(
     n_jobs: int = 1,
     progress: bool | None = None,
 ) -> dict:
-    """Prepare a data set: read or make the raw data, split, weight, scale to unit length, write.
+    """Prepare a data set: load or generate the raw data, split, weight, scale to unit length, write.
 
     The folder ``out`` appears complete or not at all. The same arguments give the same bytes.
 
     Parameters
     ----------
     name : str
-        Name in ``REGISTRY``, or any other name when the options describe the user's own data.
+        Name in ``REGISTRY``, or any other name if the options describe the user's own data.
     out : path
         Folder to write: ``train``, ``test`` and ``meta.json``.
     options : mapping, optional
         Options of the data set; ``REGISTRY[name].options`` lists them with their defaults.
     raw_dir : path, optional
-        Folder that is searched for raw files and takes downloads.
+        Folder that is searched for raw files and receives downloads.
     seed : int, default 0
         Seed of hold-outs, subsamples and procedural models.
     n_jobs : int, default 1
-        Number of processes that make voxels; the result does not depend on it.
+        Number of processes that compute voxels; the result does not depend on it.
     progress : bool, optional
-        Whether to draw progress bars; on a terminal only, when None.
+        Whether to draw progress bars; None draws them on a terminal only.
 
     Returns
     -------
@@ -67,6 +69,8 @@ def prepare(
     >>> X.shape, meta["n_classes"]
     ((1438, 64), 10)
     """
+    # Checked before anything is read, so that a missing extra is reported at once.
+    require("pooch", extra="data", needed_by="prepare")
     dataset = find_dataset(name, options)
     resolved = resolve(name, dataset.options, options)
     with store.dataset_folder(out) as folder:
@@ -78,21 +82,32 @@ def prepare(
         names, selections = _select(name, loaded, resolved, seed)
         splits = _write(folder, selections, names, resolved, progress)
         shutil.rmtree(scratch)
-        meta = _describe(dataset, names, splits, resolved, raw.used, seed, loaded.notes)
+        meta = describe(
+            dataset.name,
+            names,
+            splits,
+            kind=dataset.kind,
+            source=dataset.origin,
+            raw_sha256=raw.used,
+            seed=seed,
+            options=resolved,
+            notes=(*loaded.notes, *raw.notes()),
+        )
+        meta["paper"] = _compare(dataset, meta)
         write_json(folder / "meta.json", meta)
     return meta
 
 
 @dataclass(frozen=True)
 class _Selection:
-    """Some rows of a part."""
+    """Rows of a part that go into a split."""
 
     part: Part
     rows: np.ndarray
     y: np.ndarray
 
     def blocks(self) -> Iterator[Any]:
-        """Checked blocks of the rows, in order."""
+        """Iterate over blocks of the rows in order, each checked for finite values."""
         done = 0
         for block in self.part.blocks(self.rows):
             if self.part.layout == "binary":
@@ -103,40 +118,40 @@ class _Selection:
 
 
 def _encode(labels: np.ndarray, origin: str) -> np.ndarray:
-    """Labels in one of two forms: whole numbers, or strings."""
+    """Return labels as integers or strings; refuse any other type."""
     if labels.dtype.kind in "biuf":
         numbers = labels.astype(np.float64)
         whole = np.isfinite(numbers) & (numbers == np.round(numbers)) & (np.abs(numbers) <= 2**53)
         if not whole.all():
             bad = int(np.argmin(whole))
             raise DatasetError(
-                f"{origin}: example {bad + 1}: label {labels[bad]} is no whole number; number the classes"
+                f"{origin}: example {bad + 1}: label must be an integer, got {labels[bad]}; number the classes"
             )
         return labels.astype(np.int64)
     if labels.dtype.kind != "U":
-        raise DatasetError(f"{origin}: labels of type {labels.dtype}; give whole numbers or names")
+        raise DatasetError(f"{origin}: labels of type {labels.dtype}; give integers or names")
     return labels
 
 
 def _select(name: str, loaded: Loaded, options: dict, seed: int) -> tuple[list[str], dict[str, _Selection]]:
-    """Class names, and the rows of the training and the test part."""
+    """Return the class names, and the rows of the training and the test split."""
     train, test = loaded.train, loaded.test
     labels = _encode(train.labels, train.origin)
     if len(labels) == 0:
-        raise DatasetError(f"{train.origin}: no examples in it")
+        raise DatasetError(f"{train.origin}: no examples; add some")
     classes, y = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise DatasetError(
-            f"{train.origin}: every example is of class {classes[0]}; metric learning needs two or more"
+            f"{train.origin}: all examples are of class {classes[0]}; metric learning needs at least two classes"
         )
     if options["holdout"] is not None:
         train_rows, test_rows = hold_out(y, train.groups, options["holdout"], seed)
         test, test_y = train, y
     elif test is None:
-        raise DatasetError(f"{name}: there is no test part; give one, or set `holdout: 0.2` to hold out a fifth")
+        raise DatasetError(f"{name}: no test part; give one, or set `holdout: 0.2` to hold out a fifth")
     else:
         train_rows, test_rows = np.arange(len(y)), np.arange(len(test.labels))
-        test_y = _test_numbers(classes, test)
+        test_y = _encode_test(classes, test)
         if test.n_columns != train.n_columns:
             raise DatasetError(
                 f"{test.origin}: {test.n_columns} columns, but the training part has {train.n_columns}; "
@@ -150,23 +165,23 @@ def _select(name: str, loaded: Loaded, options: dict, seed: int) -> tuple[list[s
     }
 
 
-def _test_numbers(classes: np.ndarray, test: Part) -> np.ndarray:
+def _encode_test(classes: np.ndarray, test: Part) -> np.ndarray:
     labels = _encode(test.labels, test.origin)
     if len(labels) == 0:
-        raise DatasetError(f"{test.origin}: no examples in it")
+        raise DatasetError(f"{test.origin}: no examples; add some")
     if (labels.dtype.kind == "U") != (classes.dtype.kind == "U"):
         labels, classes = labels.astype(str), classes.astype(str)
     order = np.argsort(classes)
     place = np.minimum(np.searchsorted(classes, labels, sorter=order), len(classes) - 1)
-    numbers = order[place]
-    unknown = classes[numbers] != labels
+    y = order[place]
+    unknown = classes[y] != labels
     if unknown.any():
         bad = int(np.argmax(unknown))
         raise DatasetError(
-            f"{test.origin}: example {bad + 1}: class {labels[bad]} does not occur in the training part; "
+            f"{test.origin}: example {bad + 1}: class {labels[bad]} is not in the training part; "
             "remove its examples or add some to the training part"
         )
-    return numbers
+    return y
 
 
 def _write(
@@ -177,8 +192,7 @@ def _write(
     splits = {}
     for split, selection in selections.items():
         part = selection.part
-        disable = None if progress is None else not progress
-        bar = tqdm(total=len(selection.rows), unit=" rows", desc=split, disable=disable)
+        bar = progress_bar(progress, total=len(selection.rows), unit=" rows", desc=split)
         with store.SplitWriter(folder / split, part.layout, part.n_columns) as writer, bar:
             for block in selection.blocks():
                 writer.append(block if part.layout == "binary" else unit_rows(weigh(block)))
@@ -190,41 +204,8 @@ def _write(
     return splits
 
 
-def _describe(
-    dataset: Dataset,
-    names: list[str],
-    splits: dict[str, dict],
-    options: dict,
-    raw: dict[str, str],
-    seed: int,
-    notes: tuple[str, ...],
-) -> dict:
-    """Content of meta.json."""
-    meta = {
-        "format_version": store.FORMAT_VERSION,
-        "name": dataset.name,
-        "kind": dataset.kind,
-        "source": dataset.origin,
-        "raw_sha256": raw,
-        "seed": seed,
-        "options": {key: _plain(value) for key, value in options.items() if value is not None},
-        "n_features": splits["train"]["shape"][1],
-        "n_classes": len(names),
-        "classes": names,
-        "splits": splits,
-        "empty_rows": sum(split["empty_rows"] for split in splits.values()),
-        "fingerprint": splits["train"]["fingerprint"],
-        "notes": list(notes),
-    }
-    return meta | {"paper": _compare(dataset, meta)}
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
-
-
 def _compare(dataset: Dataset, meta: dict) -> dict | None:
-    """The paper's figures beside the actual ones, and every difference in words."""
+    """Compare the shape of a prepared data set with the paper's, and state every difference."""
     if dataset.paper is None:
         return None
     expected = {key: getattr(dataset.paper, key) for key in ("D", "n", "n_test", "classes")}
@@ -250,7 +231,7 @@ def _compare(dataset: Dataset, meta: dict) -> dict | None:
 
 
 def paper_table(metas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Table of data sets, the paper's figures and the actual ones side by side.
+    """Tabulate data sets, with the paper's figures beside the actual ones.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Choosing rows: stratified hold-outs and subsamples that keep the rows of one object together."""
+"""Select rows: stratified hold-outs and subsamples that keep the rows of a group together."""
 
 import numpy as np
 
@@ -6,14 +6,14 @@ from flrml.exceptions import DatasetError
 
 
 def share_out(counts: np.ndarray, total: int, keep: int = 0) -> np.ndarray:
-    """Distribute ``total`` over classes in proportion to their counts, by largest remainder.
+    """Distribute ``total`` over the classes in proportion to their counts, by largest remainder.
 
     Every class gets at least min(keep, its count) and at most its count.
     """
     floor = np.minimum(counts, keep)
     exact = counts * (total / counts.sum())
     shares = np.maximum(np.floor(exact).astype(np.int64), floor)
-    # Classes that were raised to the floor take from the others, the most favoured first.
+    # Classes raised to the floor take from the others, first from those most above their exact share.
     while shares.sum() > total:
         surplus = np.where(shares > floor, shares - exact, -np.inf)
         shares[np.argmax(surplus)] -= 1
@@ -24,18 +24,18 @@ def share_out(counts: np.ndarray, total: int, keep: int = 0) -> np.ndarray:
 
 
 def choose(y: np.ndarray, groups: np.ndarray | None, total: int, keep: int, seed: list[int]) -> np.ndarray:
-    """Mask of rows, stratified by class.
+    """Return a mask of rows, stratified by class.
 
     Parameters
     ----------
     y : ndarray of int
         Class number of every row.
     groups : ndarray of int or None
-        Object number of every row; an object is chosen with all its rows or not at all.
+        Group number of every row; a group is chosen with all its rows or not at all.
     total : int
-        Number of objects to choose.
+        Number of groups to choose.
     keep : int
-        Smallest number of objects per class.
+        Smallest number of groups per class.
     seed : list of int
         Seed of the choice.
     """
@@ -52,17 +52,17 @@ def choose(y: np.ndarray, groups: np.ndarray | None, total: int, keep: int, seed
     return chosen[unit]
 
 
-def n_objects(groups: np.ndarray | None, n_rows: int) -> int:
-    """Number of different objects among the rows."""
+def n_groups(groups: np.ndarray | None, n_rows: int) -> int:
+    """Return the number of distinct groups; without groups, the number of rows."""
     return n_rows if groups is None else len(np.unique(groups))
 
 
 def hold_out(y: np.ndarray, groups: np.ndarray | None, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers of a training and a test part; the test part has ⌊fraction · objects⌋ objects.
+    """Return the row numbers of a training and a test part; the test part has ⌊fraction · groups⌋ groups.
 
-    Every class keeps at least one object in the training part.
+    Every class keeps at least one group in the training part.
     """
-    n = n_objects(groups, len(y))
+    n = n_groups(groups, len(y))
     n_test = int(n * fraction + 1e-9)
     n_classes = int(y.max()) + 1
     if n_test < 1 or n - n_test < n_classes:
@@ -77,11 +77,11 @@ def hold_out(y: np.ndarray, groups: np.ndarray | None, fraction: float, seed: in
 def subsample(
     rows: np.ndarray, y: np.ndarray, groups: np.ndarray | None, limit: int | None, keep: int, seed: list[int]
 ) -> np.ndarray:
-    """At most ``limit`` of the rows, stratified; all of them without a limit."""
+    """Return at most ``limit`` of the rows, stratified; all of them if it is None."""
     if limit is None or len(rows) <= limit:
         return rows
     y, groups = y[rows], None if groups is None else groups[rows]
-    total = limit * n_objects(groups, len(rows)) // len(rows)
+    total = limit * n_groups(groups, len(rows)) // len(rows)
     needed = keep * len(np.unique(y))
     if total < max(1, needed):
         raise DatasetError(

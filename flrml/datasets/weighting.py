@@ -1,4 +1,8 @@
-"""From the numbers of a source to the rows of a prepared data set: term weights, then unit length."""
+"""Turn the numbers of a source into the rows of a prepared data set: term weights, then unit length.
+
+scikit-learn's TfidfTransformer needs the whole training part at once, and its normalize overflows for entries
+beyond 1e154; these functions work block by block.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,7 +16,7 @@ Transform = Callable[[Any], Any]
 
 
 def checked(block: Any, origin: str, rows: np.ndarray) -> Any:
-    """Block as float64, with stored zeros removed; refused if a value is not finite."""
+    """Return a block as float64 without stored zeros; refuse values that are not finite."""
     if sp.issparse(block):
         block = sp.csr_matrix(block, dtype=np.float64, copy=True)
         finite = np.isfinite(block.data)
@@ -29,7 +33,7 @@ def checked(block: Any, origin: str, rows: np.ndarray) -> Any:
 
 
 def unit_rows(block: Any) -> Any:
-    """Block with every row scaled to unit length, as float32; empty rows stay empty."""
+    """Scale every row of a block to unit length, as float32; empty rows stay empty."""
     # The division by the largest entry keeps squares from overflowing.
     if sp.issparse(block):
         rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))
@@ -38,7 +42,7 @@ def unit_rows(block: Any) -> Any:
         norms = np.sqrt(np.bincount(rows, values**2, minlength=block.shape[0]))
         scaled = sp.csr_matrix((values / norms[rows], block.indices, block.indptr), shape=block.shape)
         scaled.data = scaled.data.astype(np.float32)
-        # Entries too small for float32 beside the largest of their row vanish.
+        # Entries that underflow in float32 become zero.
         scaled.eliminate_zeros()
         return scaled
     largest = np.abs(block).max(axis=1, keepdims=True, initial=0)
@@ -48,7 +52,7 @@ def unit_rows(block: Any) -> Any:
 
 
 def fit_weighting(weighting: str, blocks: Iterable[Any], n_columns: int) -> Transform:
-    """Function that weights the terms of a block; fitted on the blocks of the training part.
+    """Return a function that weights the terms of a block, fitted on the blocks of the training part.
 
     Parameters
     ----------
@@ -72,7 +76,7 @@ def fit_weighting(weighting: str, blocks: Iterable[Any], n_columns: int) -> Tran
     def weigh(block: Any) -> Any:
         counts = sp.csr_matrix(block, copy=True)
         if (counts.data < 0).any():
-            raise DatasetError(f"weighting {weighting!r} needs counts, but there are negative values; use `counts`")
+            raise DatasetError(f"weighting {weighting!r} needs counts, but some values are negative; use `counts`")
         if weighting == "log-tfidf":
             counts.data = np.log1p(counts.data)
         counts.data *= idf[counts.indices]

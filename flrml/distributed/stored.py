@@ -16,6 +16,7 @@ from dask.array.core import concatenate_lookup
 from dask.sizeof import sizeof
 
 from flrml.datasets import store
+from flrml.datasets.meta import describe
 from flrml.datasets.weighting import unit_rows
 from flrml.files import write_json
 from flrml.rows import BinaryRows, RowOperator, is_sparse, row_blocks
@@ -177,29 +178,9 @@ def prepare(parts: dict[str, tuple[Any, Any]], out: str | os.PathLike, *, name: 
                     writer.append(block.result())
                 splits[split] = writer.finish(labels[split])
             splits[split]["class_counts"] = np.bincount(labels[split], minlength=n_classes).tolist()
-        meta = _description(name, n_classes, splits)
+        meta = describe(name, range(n_classes), splits, kind="own", source="dask arrays")
         write_json(folder / "meta.json", meta)
     return meta
-
-
-def _description(name: str, n_classes: int, splits: dict[str, dict]) -> dict:
-    return {
-        "format_version": store.FORMAT_VERSION,
-        "name": name,
-        "kind": "own",
-        "source": "dask arrays",
-        "raw_sha256": {},
-        "seed": 0,
-        "options": {},
-        "n_features": splits["train"]["shape"][1],
-        "n_classes": n_classes,
-        "classes": [str(label) for label in range(n_classes)],
-        "splits": splits,
-        "empty_rows": sum(split["empty_rows"] for split in splits.values()),
-        "fingerprint": splits["train"]["fingerprint"],
-        "notes": [],
-        "paper": None,
-    }
 
 
 def _unit_rows(block: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What the tests of the data sets share: raw-file folders and brute-force oracles."""
+"""Fixtures of the data-set tests: raw-file folders."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ from flrml.exceptions import DatasetError
 
 @pytest.fixture(autouse=True)
 def _own_working_directory(tmp_path, monkeypatch):
-    """Downloads that fall back to `raw` land in the test's folder; only named raw files are found."""
+    """Run every test in its own folder, with no raw-file folder but the ones it names."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FLRML_RAW_DIR", raising=False)
 
@@ -36,7 +36,7 @@ def real_folder() -> Path:
 
 @pytest.fixture
 def wheel_folder():
-    """Function that makes sure a wheel lies in the user's cache and gives the folder."""
+    """Function that fetches a wheel into the user's cache and returns the folder."""
 
     def folder(wheel: Wheel) -> Path:
         cache = Path(pooch.os_cache("flrml"))

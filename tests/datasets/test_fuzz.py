@@ -1,4 +1,4 @@
-"""Mutated files: whatever a parser is fed, only a DatasetError comes out.
+"""Mutated files: a reader loads them or raises a DatasetError, nothing else.
 
 `FLRML_FUZZ` sets the number of mutations per file (`make fuzz` raises it), `FLRML_FUZZ_SEED` chooses others.
 """
@@ -19,10 +19,11 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
 from flrml.datasets import open_groups, open_split, prepare
-from flrml.datasets.off import parse_off
-from flrml.datasets.shapes import make_mesh
+from flrml.datasets.modelnet.off import parse_off
+from flrml.datasets.modelnet.shapes import make_mesh
+from flrml.datasets.modelnet.voxels import voxelize
+from flrml.datasets.store import verify
 from flrml.datasets.text import count_words, parse_tab
-from flrml.datasets.voxels import voxelize
 from flrml.exceptions import DatasetError
 
 N_MUTATIONS = int(os.environ.get("FLRML_FUZZ", "25"))
@@ -49,7 +50,7 @@ Y = np.arange(N) % 3 + 1
 
 
 def mutate(content: bytes, rng: np.random.Generator) -> bytes:
-    """A file with one to three small damages."""
+    """Damage a file in one to three places."""
     data = bytearray(content)
     for _ in range(rng.integers(1, 4)):
         at = int(rng.integers(0, len(data) + 1))
@@ -102,6 +103,7 @@ def off(seed) -> bytes:
 
 SVM = written(lambda file: dump_svmlight_file(X, Y, file, zero_based=False))
 TABLE = pd.DataFrame(X, columns=list("abcd")).assign(kind=Y)
+CSV = TABLE.to_csv(index=False).encode()
 MAT = {"fea": sp.csc_matrix(X), "gnd": Y.reshape(-1, 1)}
 SPARSE = written(lambda file: sp.save_npz(file, sp.csr_matrix(X)))
 GRID = np.random.default_rng(0).integers(0, 2, (4, 5, 5, 5), np.int32)
@@ -130,7 +132,14 @@ FILES: dict[str, tuple[str, bytes, str, dict, dict[str, bytes]]] = {
         OWN,
         {},
     ),
-    "csv": ("a.csv", TABLE.to_csv(index=False).encode(), "mine", {**OWN, "target": "kind"}, {}),
+    "csv": ("a.csv", CSV, "mine", {**OWN, "target": "kind"}, {}),
+    "csv.gz": (
+        "a.csv.gz",
+        gzip.compress(CSV),
+        "mine",
+        {**OWN, "target": "kind"},
+        {},
+    ),
     "parquet": ("a.parquet", written(TABLE.to_parquet), "mine", {**OWN, "target": "kind"}, {}),
     "document": (
         "set/a/1.txt",
@@ -162,11 +171,11 @@ FILES: dict[str, tuple[str, bytes, str, dict, dict[str, bytes]]] = {
         {"train-images-idx3-ubyte.gz": gzip.compress(IDX)},
     ),
 }
-RECOMPRESSED = {"svmlight.gz": gzip, "svmlight.bz2": bz2, "images": gzip, "idx labels": gzip}
+RECOMPRESSED = {"csv.gz": gzip, "svmlight.gz": gzip, "svmlight.bz2": bz2, "images": gzip, "idx labels": gzip}
 
 
 def survives(call) -> bool:
-    """Whether the call works or raises a DatasetError; anything else goes on up."""
+    """Return whether the call succeeds, or False for a DatasetError; let any other exception pass."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -210,7 +219,7 @@ def test_mutated_files_give_a_dataset_error_or_a_data_set(tmp_path, what):
 
 
 def mutate_entry(content: bytes, rng: np.random.Generator) -> bytes:
-    """A zip archive that is whole, with damage inside one entry or to its name."""
+    """Damage one entry of a zip archive or its name, and keep the archive intact."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
     name = sorted(entries)[rng.integers(len(entries))]
@@ -249,11 +258,51 @@ def test_mutated_stores(tmp_path, name):
         data, y = open_split(tmp_path / "out/train")
         open_groups(tmp_path / "out/train")
         assert data.shape[0] == len(y)
+        rows = data[:]  # from here on, scipy trusts every number
+        assert np.isfinite(rows.T @ np.ones((len(y), 3))).all()
+        assert np.isfinite(rows @ np.ones((data.shape[1], 3))).all()
 
-    for _ in range(N_MUTATIONS):
+    whole = {path: content_of(path) for path in files}
+    for _ in range(2 * N_MUTATIONS):
         path = files[rng.integers(len(files))]
         content = path.read_bytes()
         path.write_bytes(mutate(content, rng))
         survives(run)
+        if survives(lambda: verify(tmp_path / "out", digests=True)) and path.suffix == ".npy":
+            np.testing.assert_array_equal(content_of(path), whole[path])
         path.write_bytes(content)
     assert survives(run)
+
+
+def content_of(path):
+    return np.load(path) if path.suffix == ".npy" else None
+
+
+def special_file(kind, path):
+    """Replace a file by something that is not a regular file."""
+    path.unlink()
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "device":
+            path.symlink_to("/dev/zero")
+        case "folder":
+            path.mkdir()
+        case "dangling link":
+            path.symlink_to(path.with_name("nowhere"))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "dangling link"])
+@pytest.mark.parametrize("what", FILES)
+def test_special_files_give_a_dataset_error(tmp_path, what, kind):
+    if (what, kind) == ("document", "folder"):
+        pytest.skip("a folder among documents is allowed")
+    name, content, dataset, options, others = FILES[what]
+    for other, whole in {**others, name: content}.items():
+        (tmp_path / other).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / other).write_bytes(whole)
+    special_file(kind, tmp_path / name)
+    if dataset == "mine":
+        options = {"train": name, **options}
+    fine = survives(lambda: prepare(dataset, tmp_path / "out", options=options, raw_dir=tmp_path, progress=False))
+    assert not fine

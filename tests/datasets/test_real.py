@@ -1,4 +1,4 @@
-"""The real data sets, where their raw files are at hand."""
+"""Real data sets, if their raw files are available."""
 
 import numpy as np
 import pytest

@@ -187,9 +187,9 @@ def test_bad_labels_are_refused(tmp_path):
     options = {"train": tmp_path / "X.npy", "labels": tmp_path / "y.npy", "holdout": 0.25}
     cases = [
         (Y[:-1], "23 labels for 24 rows"),
-        (Y + 0.5, "no whole number"),
-        (np.where(Y == 0, np.nan, Y), "no whole number"),
-        (np.zeros(N), "every example is of class 0"),
+        (Y + 0.5, "label must be an integer, got"),
+        (np.where(Y == 0, np.nan, Y), "label must be an integer, got"),
+        (np.zeros(N), "all examples are of class 0"),
     ]
     for labels, problem in cases:
         npy(tmp_path, X, labels)
@@ -207,7 +207,7 @@ def test_objects_are_never_loaded(tmp_path):
 def test_test_labels_must_be_known(tmp_path):
     npz(tmp_path, X, Y)
     np.savez(tmp_path / "test.npz", X=X, y=Y + 1)
-    with pytest.raises(DatasetError, match=r"test\.npz: example 3: class 3 does not occur"):
+    with pytest.raises(DatasetError, match=r"test\.npz: example 3: class 3 is not in the training part"):
         prepare("mine", tmp_path / "out", options={"train": tmp_path / "data.npz", "test": tmp_path / "test.npz"})
 
 
@@ -221,12 +221,12 @@ def test_parts_must_have_the_same_columns(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "problem"),
     [
-        ("mine", {}, "no such data set; known are ng20"),
+        ("mine", {}, "no such data set; choose from ng20"),
         ("mine", {"format": "xml", "train": "a"}, "must be one of svmlight"),
         (
             "mine",
             {"format": "csv", "train": "a", "colour": 1},
-            "unknown option 'colour'; it takes features, format",
+            "unknown option 'colour'; choose from features, format",
         ),
         ("mine", {"format": "csv"}, "option train is missing"),
         ("mine", {"format": "csv", "train": "a.csv"}, r"a\.csv: no such file"),
@@ -235,9 +235,9 @@ def test_parts_must_have_the_same_columns(tmp_path):
         ("digits", {"holdout": None}, "no test part"),
         ("digits", {"weighting": "tfidf"}, "unknown option 'weighting'"),
         ("digits", {"max_train": 3}, "too small"),
-        ("digits", {"max_train": True}, "whole number"),
+        ("digits", {"max_train": True}, "a positive integer"),
         ("shapes10-16", {"fill": "half"}, "surface, solid"),
-        ("shapes10-16", {"models": [1]}, "two whole numbers"),
+        ("shapes10-16", {"models": [1]}, "two positive integers"),
     ],
 )
 def test_bad_options_are_named(tmp_path, name, options, problem):
@@ -254,7 +254,7 @@ def test_npy_needs_labels(tmp_path):
 
 def test_a_csv_needs_a_target(tmp_path):
     csv(tmp_path, X, Y)
-    with pytest.raises(DatasetError, match="with `target`; the columns are 0, 1"):
+    with pytest.raises(DatasetError, match="no label column is given; name the label column with `target`: 0, 1"):
         prepare("mine", tmp_path / "out", options={"train": tmp_path / "data.csv", "holdout": 0.5})
 
 

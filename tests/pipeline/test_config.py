@@ -48,7 +48,11 @@ MISTAKES = [
         3,
         ["datasets.digits.options", "unknown option 'max_trian'", "max_train"],
     ),
-    ("datasets/digits/options/max_train", "x", ["datasets.digits.options", "max_train is 'x'", "a whole number"]),
+    (
+        "datasets/digits/options/max_train",
+        "x",
+        ["datasets.digits.options", "max_train is 'x'", "positive integer"],
+    ),
     ("methods/flrlm", {}, ["methods.flrlm: unknown method", "did you mean 'flrml'?", "kissme"]),
     ("methods/flrml", {"margin": 1}, ["methods.flrml:", "no parameter 'margin'", "did you mean 'margin_ratio'?"]),
     ("methods/flrml", {"margin_ratio": -1}, ["methods.flrml:", "'margin_ratio'", "Got -1"]),

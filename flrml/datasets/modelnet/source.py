@@ -1,23 +1,20 @@
-"""ModelNet: meshes in the official zip or folder layout, or ready-made solid grids."""
+"""Load ModelNet: meshes in the official zip or folder layout, or solid grids."""
 
-import itertools
+import zipfile
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-import joblib
 import numpy as np
-import scipy.sparse as sp
 
 from flrml.datasets.fetch import RemoteFile
-from flrml.datasets.off import parse_off
-from flrml.datasets.parts import Loaded, Part, Request
-from flrml.datasets.reading import open_zip, read_entry, reading
-from flrml.datasets.user_files import read_npy_header
-from flrml.datasets.voxels import turn_grid, voxelize
+from flrml.datasets.modelnet.off import parse_off
+from flrml.datasets.modelnet.poses import Task, voxel_part
+from flrml.datasets.modelnet.voxels import turn_grid, voxelize
+from flrml.datasets.parts import Loaded, Request
+from flrml.datasets.reading import checked_zip, files_below, open_zip, read_entry, read_npy_header, reading
 from flrml.exceptions import DatasetError
 
-MODELS_PER_PROCESS = 16
 CLASSES10 = [
     "bathtub",
     "bed",
@@ -30,94 +27,47 @@ CLASSES10 = [
     "table",
     "toilet",
 ]
-# A model on its way to a worker: the function that makes its grids, and what the function takes.
-Task = tuple[Callable[..., list[np.ndarray]], tuple]
-
-
-def voxel_part(
-    labels: np.ndarray,
-    tasks: Callable[[np.ndarray], Iterator[Task]],
-    request: Request,
-    size: int,
-    origin: str,
-) -> Part:
-    """Part with one row per model and pose, made model by model in parallel.
-
-    Parameters
-    ----------
-    labels : ndarray
-        Label of every model.
-    tasks : callable
-        Takes ascending model numbers, gives the work of each model.
-    request : Request
-        Options and number of processes.
-    size : int
-        Cells per side.
-    origin : str
-        Where the models come from, for messages.
-    """
-    n_poses = request.options["poses"]
-
-    def blocks(rows: np.ndarray) -> Iterator[Any]:
-        models = np.unique(rows // n_poses)
-        for grids in _in_parallel(tasks(models), request.n_jobs):
-            bounds = np.cumsum([0] + [len(cells) for cells in grids])
-            yield sp.csr_matrix(
-                (np.ones(bounds[-1], dtype=bool), np.concatenate(grids), bounds), shape=(n_poses, size**3)
-            )
-
-    groups = np.repeat(np.arange(len(labels)), n_poses)
-    return Part(np.repeat(labels, n_poses), blocks, size**3, origin, "binary", groups)
-
-
-def _in_parallel(tasks: Iterator[Task], n_jobs: int) -> Iterator[list[np.ndarray]]:
-    """Results of the tasks in their order; only a few models per process are on their way at a time."""
-    n_jobs = joblib.effective_n_jobs(n_jobs)
-    with joblib.Parallel(n_jobs=n_jobs) as parallel:
-        while some := list(itertools.islice(tasks, MODELS_PER_PROCESS * n_jobs)):
-            yield from parallel(joblib.delayed(work)(*arguments) for work, arguments in some)
 
 
 def load_modelnet(request: Request, *, size: int, file: RemoteFile, grids: str | None = None) -> Loaded:
-    """ModelNet10 or ModelNet40.
+    """Load ModelNet10 or ModelNet40.
 
-    Meshes are taken from the zip or its unpacked folder; where neither lies in the raw-file folder but
-    ``grids`` does, its solid grids are turned and resampled instead.
+    Meshes are read from the zip or its unpacked folder. If the raw-file folder holds neither of them but
+    ``grids``, its solid grids are rotated and resampled instead.
     """
     raw = request.raw
     folder = raw.find(file.name.removesuffix(".zip"))
     if folder is not None and folder.is_dir():
         return _load_meshes(request, size, *_list_folder(request, folder))
     if raw.find(file.name) is None and grids is not None and (path := raw.find(grids)) is not None:
-        return _load_grids(request, raw.record(path), size)
+        raw.record(path)
+        return _load_grids(request, path, size)
     return _load_meshes(request, size, *_list_zip(raw.get(file)))
 
 
 def _list_folder(request: Request, folder: Path) -> tuple[Path, list[str]]:
-    files = [path for path in folder.rglob("*.off") if path.is_file() and not path.name.startswith(".")]
+    files = [path for path in files_below(folder) if path.suffix == ".off"]
     request.raw.record_folder(folder, files)
     return folder, [path.relative_to(folder).as_posix() for path in files]
 
 
 def _list_zip(path: Path) -> tuple[Path, list[str]]:
     with open_zip(path) as archive:
-        # __MACOSX holds companions that are no meshes.
+        # __MACOSX contains metadata under the names of the meshes.
         names = [name for name in archive.namelist() if name.endswith(".off") and "__MACOSX" not in name]
     return path, [name for name in names if not PurePosixPath(name).name.startswith(".")]
 
 
 def _load_meshes(request: Request, size: int, container: Path, names: list[str]) -> Loaded:
-    """Parts of a container whose mesh names end in ``class/train/model.off`` or ``class/test/model.off``."""
+    """Load meshes whose names end in ``class/train/model.off`` or ``class/test/model.off``."""
     parts = {}
     for split in ("train", "test"):
         members = sorted(name for name in names if PurePosixPath(name).parts[-2:-1] == (split,))
         if not members:
-            raise DatasetError(
-                f"{container}: no meshes in class/{split}/model.off; put ModelNet there as it is published"
-            )
+            raise DatasetError(f"{container}: no meshes in class/{split}/model.off; use the published layout")
         labels = np.array([PurePosixPath(name).parts[-3] if name.count("/") > 1 else "" for name in members])
         if (labels == "").any():
-            raise DatasetError(f"{container}: {members[0]} lies in no class folder; use the published layout")
+            raise DatasetError(f"{container}: {members[0]} is in no class folder; use the published layout")
         parts[split] = voxel_part(
             labels, _mesh_tasks(container, members, size, request), request, size, str(container)
         )
@@ -127,10 +77,10 @@ def _load_meshes(request: Request, size: int, container: Path, names: list[str])
 def _mesh_tasks(
     container: Path, members: list[str], size: int, request: Request
 ) -> Callable[[np.ndarray], Iterator[Task]]:
-    how = (size, request.options["poses"], request.options["fill"])
+    settings = (size, request.options["poses"], request.options["fill"])
 
     def tasks(models: np.ndarray) -> Iterator[Task]:
-        return ((_voxelize_member, (container, members[model], *how)) for model in models)
+        return ((_voxelize_member, (container, members[model], *settings)) for model in models)
 
     return tasks
 
@@ -140,9 +90,15 @@ def _voxelize_member(container: Path, name: str, size: int, n_poses: int, fill: 
         with reading(container / name, "an OFF file"):
             content = (container / name).read_bytes()
     else:
-        with open_zip(container) as archive:
-            content = read_entry(archive, name)
+        status = container.stat()
+        content = read_entry(_open_once(container, (status.st_ino, status.st_size, status.st_mtime_ns)), name)
     return voxelize(*parse_off(content, f"{container}: {name}"), size, n_poses, fill)
+
+
+@lru_cache(maxsize=1)
+def _open_once(path: Path, version: tuple[int, int, int]) -> zipfile.ZipFile:
+    """Open an archive once per process: the directory of ModelNet40.zip takes longer to read than a mesh."""
+    return checked_zip(path)
 
 
 def _load_grids(request: Request, path: Path, size: int) -> Loaded:
@@ -154,19 +110,23 @@ def _load_grids(request: Request, path: Path, size: int) -> Loaded:
             with archive.open(f"X_{split}.npy") as file:
                 shape, fortran, dtype = read_npy_header(file)
         if len(shape) != 4 or len(set(shape[1:])) != 1 or fortran or dtype.kind not in "biu":
-            raise DatasetError(f"{path}: X_{split} has shape {shape}; expected n cubes of whole numbers")
+            raise DatasetError(
+                f"{path}: X_{split} has shape {shape} and type {dtype}; expected n cubes of integers"
+            )
         if labels.shape != shape[:1]:
             raise DatasetError(f"{path}: {labels.size} labels in y_{split} for {shape[0]} grids; give one per grid")
         if labels.dtype.kind not in "biu" or not np.isin(labels, range(len(CLASSES10))).all():
-            raise DatasetError(f"{path}: labels in y_{split} that are not 0 to 9; number the classes by alphabet")
+            raise DatasetError(
+                f"{path}: labels in y_{split} must be integers from 0 to 9; number the classes alphabetically"
+            )
         tasks = _grid_tasks(path, f"X_{split}.npy", size, request)
         parts.append(voxel_part(np.array(CLASSES10)[labels], tasks, request, size, f"{path}: X_{split}"))
-    note = f"poses are turned and resampled from the solid grids of {path.name}, not made from meshes"
+    note = f"poses are rotated and resampled from the solid grids of {path.name}, not made from meshes"
     return Loaded(parts[0], parts[1], (note,))
 
 
 def _grid_tasks(path: Path, entry: str, size: int, request: Request) -> Callable[[np.ndarray], Iterator[Task]]:
-    how = (size, request.options["poses"], request.options["fill"])
+    settings = (size, request.options["poses"], request.options["fill"])
 
     def tasks(models: np.ndarray) -> Iterator[Task]:
         wanted = set(models.tolist())
@@ -182,7 +142,7 @@ def _grid_tasks(path: Path, entry: str, size: int, request: Request) -> Callable
                 if len(content) < n_cells * dtype.itemsize:
                     raise ValueError(f"it ends inside grid {model}")
                 if model in wanted:
-                    yield _turn_packed, (np.packbits(np.frombuffer(content, dtype) != 0), shape[1:], *how)
+                    yield _turn_packed, (np.packbits(np.frombuffer(content, dtype) != 0), shape[1:], *settings)
 
     return tasks
 

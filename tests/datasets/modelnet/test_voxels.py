@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import ndimage
 
-from flrml.datasets import voxels
-from flrml.datasets.off import parse_off
-from flrml.datasets.shapes import CLASSES, make_mesh
-from flrml.datasets.voxels import fit_into_cube, mark_mesh, rotation, surface, turn_grid, voxelize
+from flrml.datasets.modelnet import voxels
+from flrml.datasets.modelnet.off import parse_off
+from flrml.datasets.modelnet.shapes import CLASSES, make_mesh
+from flrml.datasets.modelnet.voxels import fit_into_cube, mark_mesh, rotation, surface, turn_grid, voxelize
 from flrml.exceptions import DatasetError
 
 
@@ -156,7 +156,7 @@ def test_a_coarser_grid_loses_no_cell(seed, n_poses):
     centre, scale = fit_into_cube(np.concatenate((single, single + 1)).astype(float))
     for pose, cells in enumerate(turn_grid(grid, 4, n_poses, "solid")):
         assert 1 <= len(cells) <= 3 * 8
-        # Each cell of the fine grid leaves a full cell near the place where its centre comes to lie.
+        # Each cell of the fine grid maps to a full cell near its rotated centre.
         middle = (single + 0.5 - centre) * scale
         place = np.column_stack((middle[:, :2] @ rotation(pose, n_poses).T, middle[:, 2]))
         full = (np.argwhere(dense(cells, 4)) + 0.5) / 4 - 0.5
@@ -230,7 +230,7 @@ GOOD = b"OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"
         (GOOD.replace(b"3 0 1 2", b"2 0 1"), "2 corners"),
         (GOOD.replace(b"1 0 0", b"nan 0 0"), "not finite"),
         (GOOD.replace(b"1 0 0", b"x 0 0"), "float"),
-        (GOOD.replace(b"1 0 0", b"1e200 0 0"), "beyond"),
+        (GOOD.replace(b"1 0 0", b"1e200 0 0"), "exceeds 1e100"),
         (GOOD.replace(b"3 1 0\n", b"3 9 0\n"), "only 1 lines"),
     ],
 )

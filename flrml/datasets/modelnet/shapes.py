@@ -1,4 +1,4 @@
-"""Procedural furniture: ten classes of meshes with random proportions, legs, backs and shelves.
+"""Generate furniture: ten classes of meshes with random proportions, legs, backs and shelves.
 
 The classes overlap on purpose: a desk is a table with drawers, a low dresser looks like a night stand, a
 bench with a back looks like a narrow sofa.
@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from flrml.datasets.modelnet import Task, voxel_part
+from flrml.datasets.modelnet.poses import Task, voxel_part
+from flrml.datasets.modelnet.voxels import voxelize
 from flrml.datasets.parts import Loaded, Part, Request
-from flrml.datasets.voxels import voxelize
 
 Mesh = tuple[np.ndarray, np.ndarray]
 _CORNERS = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], dtype=np.float64)
@@ -20,7 +20,7 @@ _TILT = np.radians(12)
 
 
 class Builder:
-    """Collects boxes and cylinders into a mesh, with random choices of its own.
+    """Builder of a mesh from boxes and cylinders, with random choices.
 
     Parameters
     ----------
@@ -33,11 +33,11 @@ class Builder:
         self._pieces: list[Mesh] = []
 
     def between(self, low: float, high: float) -> float:
-        """Random number."""
+        """Draw a number."""
         return float(self.rng.uniform(low, high))
 
     def maybe(self, probability: float) -> bool:
-        """Random decision."""
+        """Draw a decision."""
         return bool(self.rng.random() < probability)
 
     def box(self, low: tuple[float, float, float], high: tuple[float, float, float]) -> None:
@@ -67,11 +67,11 @@ class Builder:
                     self.box((x, y, 0), (x + thickness, y + thickness, height))
 
     def slab(self, width: float, depth: float, bottom: float, top: float) -> None:
-        """Add a board over the whole width and depth."""
+        """Add a board of full width and depth."""
         self.box((0, 0, bottom), (width, depth, top))
 
     def mesh(self) -> Mesh:
-        """Vertices and faces of everything, turned a little about the vertical axis."""
+        """Return the vertices and faces of all pieces, rotated a little about the vertical axis."""
         vertices = np.concatenate([piece for piece, _ in self._pieces])
         offsets = np.cumsum([0] + [len(piece) for piece, _ in self._pieces[:-1]])
         faces = np.concatenate([piece + offset for (_, piece), offset in zip(self._pieces, offsets, strict=True)])
@@ -197,7 +197,7 @@ def _bed(b: Builder) -> None:
 def _cupboard(
     b: Builder, width: float, depth: float, height: float, rows: int, columns: int, is_open: float
 ) -> None:
-    """A case with boards and uprights, open in front or closed, perhaps on legs."""
+    """Add a case with boards and uprights, open or closed in front, with or without legs."""
     board, bottom = b.between(0.02, 0.05), b.between(0.05, 0.25) if b.maybe(0.4) else 0.0
     if bottom:
         b.legs(width, depth, bottom)
@@ -241,7 +241,7 @@ CLASSES: dict[str, Callable[[Builder], None]] = {
 
 
 def make_mesh(kind: str, seed: list[int]) -> Mesh:
-    """Vertices and faces of a random piece of furniture."""
+    """Return the vertices and faces of a random piece of furniture."""
     builder = Builder(np.random.default_rng(seed))
     CLASSES[kind](builder)
     return builder.mesh()
@@ -252,7 +252,7 @@ def _voxelize_shape(kind: str, seed: list[int], size: int, n_poses: int, fill: s
 
 
 def load_shapes(request: Request, *, size: int) -> Loaded:
-    """Training and test part with ``models`` pieces of furniture per class; no piece is in both."""
+    """Generate a training and a test part with ``models`` pieces per class; no piece is in both."""
     train, test = request.options["models"]
     return Loaded(_part(request, size, 0, train), _part(request, size, 1, test))
 

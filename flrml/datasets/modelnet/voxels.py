@@ -1,21 +1,22 @@
-"""Voxel grids of meshes and of coarser grids, turned about the vertical axis.
+"""Compute voxel grids of meshes and of other grids, rotated about the vertical axis.
 
-Grids are cubes of cells; axis 2 is vertical. A grid is handed over as its cells' flat numbers, ascending.
+26 to 182 times as fast as trimesh on the same meshes (`python -m benchmarks` measures it). Grids are cubes of
+cells; axis 2 is vertical. A grid is returned as the flat indices of its cells, ascending.
 """
 
 import numpy as np
 from scipy import ndimage
 
-# Share of the cube's side that stays free around every object, in every pose.
+# Fraction of the cube's side that stays free around every object, in every pose.
 MARGIN = 1 / 32
-# Number of cells that one step of the voxeliser looks at, which bounds its memory.
+# Number of cells that one step of the voxeliser tests, which bounds its memory.
 CELLS_PER_STEP = 2_000_000
-# Number of triangles that are worth a step of their own.
+# Poses are batched until they have this number of triangles.
 TRIANGLES_TOGETHER = 10_000
 
 
 def rotation(pose: int, n_poses: int) -> np.ndarray:
-    """2 × 2 matrix that turns the horizontal plane by pose/n_poses of a full turn; exact at quarter turns."""
+    """Return the 2 × 2 matrix of a rotation by pose/n_poses of a full turn; exact at quarter turns."""
     quarters, rest = divmod(4 * pose, n_poses)
     angle = rest / n_poses * np.pi / 2
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
@@ -23,7 +24,7 @@ def rotation(pose: int, n_poses: int) -> np.ndarray:
 
 
 def fit_into_cube(points: np.ndarray) -> tuple[np.ndarray, float]:
-    """Centre and scale that put the points into the unit cube about 0 in every pose, margin included."""
+    """Return the centre and scale that fit the points into the unit cube about 0 in every pose, with a margin."""
     low, high = points.min(axis=0), points.max(axis=0)
     centre = low / 2 + high / 2
     reach = max(float(np.hypot(*(points[:, :2] - centre[:2]).T).max()), float(high[2] - centre[2]))
@@ -31,24 +32,24 @@ def fit_into_cube(points: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def voxelize(vertices: np.ndarray, faces: np.ndarray, size: int, n_poses: int, fill: str) -> list[np.ndarray]:
-    """Cells that a mesh occupies, for every pose.
+    """Return the cells that a mesh occupies in every pose.
 
     Parameters
     ----------
     vertices : ndarray of shape (v, 3)
         Corners; the third coordinate points upward.
     faces : ndarray of shape (f, 3)
-        Vertex numbers of the triangles.
+        Vertex indices of the triangles.
     size : int
         Cells per side.
     n_poses : int
         Number of poses, evenly spread over a full turn.
     fill : {"surface", "solid"}
-        Cells that the surface meets, or also those it encloses.
+        Cells that the surface intersects, or also those it encloses.
     """
     centre, scale = fit_into_cube(vertices)
     model = (vertices - centre) * scale
-    # Several poses of a coarse mesh stand in one long row of cubes: fewer and larger steps.
+    # Several poses of a coarse mesh share one long row of cubes: fewer and larger steps.
     n_together = max(1, TRIANGLES_TOGETHER // len(faces))
     cells = []
     for first in range(0, n_poses, n_together):
@@ -65,12 +66,12 @@ def voxelize(vertices: np.ndarray, faces: np.ndarray, size: int, n_poses: int, f
 
 
 def cells_of(grid: np.ndarray) -> np.ndarray:
-    """Ascending flat numbers of the marked cells."""
+    """Return the ascending flat indices of the marked cells."""
     return np.flatnonzero(grid).astype(np.int32)
 
 
 def mark_mesh(vertices: np.ndarray, faces: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """Grid of the cells that a mesh meets; cell (i, j, k) reaches from (i, j, k) to (i + 1, j + 1, k + 1).
+    """Mark the cells that a mesh intersects; cell (i, j, k) extends from (i, j, k) to (i + 1, j + 1, k + 1).
 
     A triangle and a cell overlap unless an axis separates them: a coordinate axis, the triangle's normal, or
     the cross product of one of its edges with a coordinate axis. The normal's largest coordinate is called
@@ -80,7 +81,7 @@ def mark_mesh(vertices: np.ndarray, faces: np.ndarray, shape: tuple[int, int, in
     last = np.array(shape) - 1
     home = np.ravel_multi_index(tuple(np.clip(np.floor(vertices), 0, last).astype(np.intp).T), shape)[faces]
     grid.reshape(-1)[home] = True
-    # Most triangles of a fine mesh lie inside one cell or two neighbours and are done with.
+    # Most triangles of a fine mesh lie inside one cell or two neighbours and need no test.
     leaving = np.flatnonzero((home[:, 0] != home[:, 1]) | (home[:, 0] != home[:, 2]))
     triangles = vertices[faces[leaving]]
     low, high = _lowest(triangles), _highest(triangles)
@@ -88,7 +89,7 @@ def mark_mesh(vertices: np.ndarray, faces: np.ndarray, shape: tuple[int, int, in
     normals = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
     depth = np.argmax(np.abs(normals), axis=1)
     for axis in range(3):
-        # Bring the depth to the last place.
+        # Make the depth the last coordinate.
         order = [(axis + 1) % 3, (axis + 2) % 3, axis]
         turned = triangles[depth == axis][:, :, order]
         spans = np.floor(_highest(turned)) - np.floor(_lowest(turned)) + 1
@@ -100,17 +101,17 @@ def mark_mesh(vertices: np.ndarray, faces: np.ndarray, shape: tuple[int, int, in
 
 
 def _lowest(triangles: np.ndarray) -> np.ndarray:
-    """Smallest coordinates of each triangle; much faster than a reduction over three corners."""
+    """Return the smallest coordinates of each triangle, much faster than a reduction over three corners."""
     return np.minimum(np.minimum(triangles[:, 0], triangles[:, 1]), triangles[:, 2])
 
 
 def _highest(triangles: np.ndarray) -> np.ndarray:
-    """Largest coordinates of each triangle."""
+    """Return the largest coordinates of each triangle."""
     return np.maximum(np.maximum(triangles[:, 0], triangles[:, 1]), triangles[:, 2])
 
 
 def _spread(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers and cell numbers of all cells between the positions ``first`` and ``last``, row by row."""
+    """Return row and cell indices of all cells between the positions ``first`` and ``last``, row by row."""
     first, last = np.floor(first).astype(np.int64), np.floor(last).astype(np.int64)
     lengths = np.maximum(last - first + 1, 0)
     rows = np.repeat(np.arange(len(first)), lengths)
@@ -119,7 +120,7 @@ def _spread(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _cells_met(triangles: np.ndarray) -> np.ndarray:
-    """Cells that triangles meet; the normals have their largest coordinate last."""
+    """Return the cells that triangles intersect; the normals have their largest coordinate last."""
     # Strips: triangle × i. In each, the triangle covers an interval of the second coordinate.
     owner, i = _spread(_lowest(triangles)[:, 0], _highest(triangles)[:, 0])
     first, last = _interval_in_strips(triangles, owner, i)
@@ -129,7 +130,7 @@ def _cells_met(triangles: np.ndarray) -> np.ndarray:
     first, last = _interval_in_columns(triangles, owner, i, j)
     column, k = _spread(first, last)
     owner, cells = owner[column], np.column_stack((i[column], j[column], k))
-    # A column with a single cell is sure of it; the others take the remaining axes.
+    # The only cell of a column is intersected; the others are tested on the remaining axes.
     is_doubtful = np.bincount(column, minlength=len(i))[column] > 1
     met = ~is_doubtful
     met[is_doubtful] = _projections_overlap(triangles, owner[is_doubtful], cells[is_doubtful])
@@ -137,7 +138,7 @@ def _cells_met(triangles: np.ndarray) -> np.ndarray:
 
 
 def _interval_in_strips(triangles: np.ndarray, owner: np.ndarray, i: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Smallest and largest second coordinate of a triangle between first coordinates i and i + 1."""
+    """Return the smallest and largest second coordinate of a triangle between first coordinates i and i + 1."""
     first, last = np.full(len(i), np.inf), np.full(len(i), -np.inf)
     for corner in range(3):
         x, y = triangles[owner, corner, 0], triangles[owner, corner, 1]
@@ -157,7 +158,7 @@ def _interval_in_strips(triangles: np.ndarray, owner: np.ndarray, i: np.ndarray)
 def _interval_in_columns(
     triangles: np.ndarray, owner: np.ndarray, i: np.ndarray, j: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Depth interval of a triangle's plane, cut off at its lowest and highest corner, in a column."""
+    """Return the depth interval of a triangle's plane in a column, clipped at its lowest and highest corner."""
     a, b, c = triangles[:, 0], triangles[:, 1], triangles[:, 2]
     normal = np.cross(b - a, c - a)
     # The normal of a triangle with next to no area is noise: any depth between its corners is possible.
@@ -176,26 +177,26 @@ def _interval_in_columns(
 
 
 def _projections_overlap(triangles: np.ndarray, owner: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Whether the shadows of triangle and cell on both planes along the depth overlap."""
+    """Check whether the projections of triangle and cell overlap on both planes along the depth."""
     overlap = np.ones(len(cells), dtype=bool)
     for across in (0, 1):
         u, z = triangles[:, :, across], triangles[:, :, 2]
         centre_u, centre_z = cells[:, across] + 0.5, cells[:, 2] + 0.5
         for corner in range(3):
             following, opposite = (corner + 1) % 3, (corner + 2) % 3
-            # Perpendicular to the edge; both its corners have the same shadow on it.
+            # Perpendicular to the edge; both its corners have the same projection on it.
             along_u, along_z = z[:, corner] - z[:, following], u[:, following] - u[:, corner]
             edge = along_u * u[:, corner] + along_z * z[:, corner]
             tip = along_u * u[:, opposite] + along_z * z[:, opposite]
             reach = (np.abs(along_u) + np.abs(along_z)) * (0.5 + 1e-9)
-            shadow = along_u[owner] * centre_u + along_z[owner] * centre_z
-            overlap &= shadow >= (np.minimum(edge, tip) - reach)[owner]
-            overlap &= shadow <= (np.maximum(edge, tip) + reach)[owner]
+            projection = along_u[owner] * centre_u + along_z[owner] * centre_z
+            overlap &= projection >= (np.minimum(edge, tip) - reach)[owner]
+            overlap &= projection <= (np.maximum(edge, tip) + reach)[owner]
     return overlap
 
 
 def turn_grid(grid: np.ndarray, size: int, n_poses: int, fill: str) -> list[np.ndarray]:
-    """Cells of a solid grid in every pose, resampled to another size.
+    """Return the cells of a solid grid in every pose, resampled to another size.
 
     A finer grid takes the nearest cell; a cell of a coarser one is full if the solid reaches into it.
 
@@ -204,23 +205,23 @@ def turn_grid(grid: np.ndarray, size: int, n_poses: int, fill: str) -> list[np.n
     grid : ndarray of bool, cube
         Solid cells; axis 2 is vertical.
     size, n_poses, fill
-        As in `voxelize`; ``surface`` keeps the cells that have an empty neighbour or lie on the cube's side.
+        As in `voxelize`; ``surface`` keeps the cells that have an empty neighbour or are on the cube's face.
     """
     full = np.argwhere(grid)
     if len(full) == 0:
         return [np.empty(0, dtype=np.int32)] * n_poses
-    # Corners of cells count, so that whole cells stay inside the cube.
+    # Corners of cells, so that whole cells stay inside the cube.
     corners = np.concatenate([full + np.array(shift) for shift in ((0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 1))])
     centre, scale = fit_into_cube(corners.astype(np.float64))
-    # Samples no further apart than 1/√2 of a cell of the grid: no cell slips between them, however turned.
+    # Samples at most 1/√2 of a cell of the grid apart, so that no cell is missed in any pose.
     n_samples = max(1, int(np.ceil(np.sqrt(2) / (scale * size))))
     ticks = (np.arange(n_samples * size) + 0.5) / (n_samples * size) - 0.5
-    padded = np.pad(grid, 1)  # whatever lies outside is empty
+    padded = np.pad(grid, 1)  # cells outside the grid are empty
     levels = _any_of(padded[:, :, _nearest(ticks / scale + centre[2], grid.shape[2])], n_samples)
     plane = np.stack(np.meshgrid(ticks, ticks, indexing="ij"), axis=-1).reshape(-1, 2)
     grids = []
     for pose in range(n_poses):
-        # The inverse of a rotation is its transpose, so rows times the matrix turn backward.
+        # The inverse of a rotation is its transpose, so rows times the matrix rotate backward.
         x, y = (plane @ rotation(pose, n_poses) / scale + centre[:2]).T
         turned = levels[_nearest(x, grid.shape[0]), _nearest(y, grid.shape[1])]
         turned = turned.reshape(size, n_samples, size, n_samples, size).any(axis=(1, 3))
@@ -229,17 +230,17 @@ def turn_grid(grid: np.ndarray, size: int, n_poses: int, fill: str) -> list[np.n
 
 
 def _any_of(levels: np.ndarray, n_samples: int) -> np.ndarray:
-    """Levels of the grid in whole cells: a cell is full if one of its samples is."""
+    """Reduce levels of samples to levels of cells: a cell is full if one of its samples is."""
     return np.asarray(levels.reshape(*levels.shape[:2], -1, n_samples).any(axis=3))
 
 
 def _nearest(position: np.ndarray, size: int) -> np.ndarray:
-    """Number of the cell a position lies in, counted from 1; 0 and size + 1 lie outside."""
+    """Return the index of the cell that contains a position, from 1; 0 and size + 1 are outside."""
     return np.clip(np.floor(position).astype(np.int64) + 1, 0, size + 1)
 
 
 def surface(grid: np.ndarray) -> np.ndarray:
-    """Cells of a solid grid that have an empty neighbour across a side, or lie on the cube's side."""
+    """Return the cells of a solid grid that have an empty neighbour across a face, or are on the cube's face."""
     inner = np.zeros_like(grid)
     core = grid[1:-1, 1:-1, 1:-1].copy()
     for axis in range(3):

@@ -1,4 +1,7 @@
-"""Meshes in Object File Format (OFF)."""
+"""Parse meshes in Object File Format (OFF).
+
+trimesh reads them too, but would be a dependency for this file alone, and accepts files that lack faces.
+"""
 
 import numpy as np
 
@@ -6,14 +9,14 @@ from flrml.exceptions import DatasetError
 
 
 def parse_off(content: bytes, origin: str) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices and triangles of an OFF file; larger faces are cut into fans.
+    """Return the vertices and triangles of an OFF file; larger faces are split into fans.
 
     Also reads files whose header runs into the counts (``OFF490 518 0``).
 
     Parameters
     ----------
     content : bytes
-        The file.
+        Content of the file.
     origin : str
         Name of the file, for messages.
     """
@@ -40,7 +43,7 @@ def _parse(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     if not np.isfinite(vertices).all():
         raise ValueError(f"vertex {int(np.argmin(np.isfinite(vertices).all(axis=1)))} is not finite")
     if np.abs(vertices).max() > 1e100:
-        raise ValueError("a coordinate is beyond 1e100")
+        raise ValueError("a coordinate exceeds 1e100")
     faces = _triangles(tokens[3 + 3 * n_vertices :], n_faces, content, n_vertices)
     out_of_range = ((faces < 0) | (faces >= n_vertices)).any(axis=1)
     if out_of_range.any():
@@ -49,7 +52,7 @@ def _parse(content: bytes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _triangles(tokens: list[bytes], n_faces: int, content: bytes, n_vertices: int) -> np.ndarray:
-    """Triangles of the faces; what follows a face on its line, such as a colour, is left out."""
+    """Return the triangles of the faces; the rest of a line, such as a colour, is ignored."""
     if len(tokens) == 4 * n_faces:
         table = np.array(tokens, dtype=np.int64).reshape(-1, 4)
         if (table[:, 0] == 3).all():

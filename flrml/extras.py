@@ -1,0 +1,36 @@
+"""Import packages of the optional extras, which the core installation leaves out."""
+
+from importlib import import_module
+from types import ModuleType
+
+
+def require(module: str, *, extra: str, needed_by: str) -> ModuleType:
+    """Import a package of an extra, or name the extra to install.
+
+    Parameters
+    ----------
+    module : str
+        Name of the module, with dots for a submodule.
+    extra : str
+        Extra of flrml that lists its package.
+    needed_by : str
+        Function, class or feature that needs it, for the message.
+
+    Returns
+    -------
+    module
+        The imported module.
+
+    Examples
+    --------
+    >>> require("json", extra="data", needed_by="prepare").dumps([1])
+    '[1]'
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        # A package that is there but lacks one of its own dependencies speaks for itself.
+        if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
+            raise
+        package = module.partition(".")[0]
+        raise ImportError(f"{needed_by} needs {package}: install flrml[{extra}]", name=package) from error
