@@ -146,6 +146,10 @@ def check_rows(X: Any, name: str = "X") -> Any:
 
 def check_scale(X: Any) -> None:
     """Raise ValueError if the values of X are so large or small that squares of them lose all accuracy."""
+    if isinstance(X, BinaryRows):
+        return
+    if isinstance(X, RowOperator):
+        X = X.X
     values = X.data if sp.issparse(X) else X
     largest = max(
         (float(np.abs(values[block]).max(initial=0)) for block in _slices(len(values), 2**16)), default=0.0

@@ -25,6 +25,7 @@ from flrml.files import PathLike, read_arrays, write_arrays
 from flrml.rows import (
     RowOperator,
     check_rows,
+    check_scale,
     fingerprint,
     gram,
     gram_of_columns,
@@ -217,6 +218,7 @@ def decompose(
     if max_rank < 1:
         raise ValueError(f"max_rank must be at least 1, got {max_rank}")
     X = check_rows(X)
+    check_scale(X)
     n, n_features = X.shape
     method = choose_method(method, n, n_features, max_rank)
     dual = None

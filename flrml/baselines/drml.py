@@ -22,6 +22,7 @@ from flrml.baselines.common import (
     squared_distances,
 )
 from flrml.exceptions import NoSolutionError
+from flrml.extras import require
 from flrml.loss import softplus
 from flrml.rows import product, product_transposed
 from flrml.spectrum import decompose
@@ -175,11 +176,11 @@ class Objective:
 def _conjugate_gradients(
     problem: Objective, start: list[NDArray], max_iter: int, tol: float, verbose: int
 ) -> tuple[list[NDArray], list[float]]:
-    import pymanopt
-    from pymanopt.manifolds import Product, Stiefel, SymmetricPositiveDefinite
-    from pymanopt.optimizers import ConjugateGradient
-
-    manifold = Product([Stiefel(*start[0].shape), SymmetricPositiveDefinite(len(start[1]))])
+    pymanopt = require("pymanopt", extra="baselines", needed_by="DRML")
+    manifolds = pymanopt.manifolds
+    manifold = manifolds.Product(
+        [manifolds.Stiefel(*start[0].shape), manifolds.SymmetricPositiveDefinite(len(start[1]))]
+    )
 
     @pymanopt.function.numpy(manifold)
     def cost(W: NDArray, M: NDArray) -> float:
@@ -189,7 +190,7 @@ def _conjugate_gradients(
     def gradient(W: NDArray, M: NDArray) -> tuple[NDArray, NDArray]:
         return problem.gradient(W, M)
 
-    solver = ConjugateGradient(
+    solver = pymanopt.optimizers.ConjugateGradient(
         max_iterations=max_iter,
         max_time=np.inf,
         min_gradient_norm=tol,

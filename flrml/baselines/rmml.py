@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import Interval
 
 from flrml.baselines.common import ReducedBaseline, psd_factor
 from flrml.baselines.kissme import inverse, pair_covariances
+from flrml.extras import require
 from flrml.spectrum import Spectrum
 
 
@@ -88,8 +89,7 @@ class RMML(ReducedBaseline):
 
 def geodesic_metric(S: NDArray, D: NDArray, lam: float, t: float = 0.5) -> NDArray:
     """(S + λI)⁻¹ #_t (D + λI), the point t of the geodesic between symmetric positive definite matrices."""
-    from pyriemann.geometry.geodesic import geodesic_riemann
-
+    geodesic_riemann = require("pyriemann.geometry.geodesic", extra="baselines", needed_by="RMML").geodesic_riemann
     eye = np.eye(len(S))
     S_inverse = inverse(S + lam * eye)
     M = geodesic_riemann((S_inverse + S_inverse.T) / 2, D + lam * eye, alpha=t)

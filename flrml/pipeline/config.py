@@ -53,8 +53,8 @@ def check_shared_tracking(uri: str) -> None:
     """
     if uri.startswith("sqlite:"):
         raise ConfigError(
-            f"tracking_uri: jobs on several nodes cannot share the SQLite file of {uri}; start a server with "
-            "`mlflow server --host 0.0.0.0` and name it in the config or in MLFLOW_TRACKING_URI=http://…:5000"
+            f"tracking_uri: jobs on several nodes cannot share the SQLite file of {uri}; start an MLflow server, "
+            "as docs/mlflow.md shows, and name it in the config or in MLFLOW_TRACKING_URI"
         )
 
 
@@ -162,7 +162,7 @@ def _explain(problem: jsonschema.ValidationError) -> str:
     if problem.validator == "pattern" and key == "dask_scheduler":
         return f"{key}: {problem.instance!r} is not an address; give one such as tcp://host:8786"
     if problem.validator == "pattern":
-        return f"{key}: {problem.instance!r} may hold only letters, digits and the signs . _ -"
+        return f"{key}: {problem.instance!r} must consist of letters, digits, ., _ and -, and be more than dots"
     if problem.validator == "enum":
         return f"{key}: must be one of {', '.join(map(str, schema['enum']))}; got {problem.instance!r}"
     return f"{key}: {problem.message}"

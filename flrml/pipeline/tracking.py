@@ -214,7 +214,7 @@ def _create_database(uri: str, experiment: str, location: str | None) -> None:
 
     Must be called under the lock.
     """
-    path = _database(uri)
+    path = _database(uri).absolute()
     if path.exists() and path.stat().st_size:
         return
     # MLflow keeps a connection to every address that it has seen, so each attempt has its own.

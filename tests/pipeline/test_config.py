@@ -36,7 +36,7 @@ MISTAKES = [
     ("dask_scheduler", "host", ["dask_scheduler: 'host' is not an address", "tcp://host:8786"]),
     ("datasets", "digits", ["datasets: must be a mapping"]),
     ("datasets", {}, ["datasets: {} should be non-empty"]),
-    ("datasets/my data", {}, ["datasets: 'my data' may hold only letters, digits"]),
+    ("datasets/my data", {}, ["datasets: 'my data' must consist of letters, digits"]),
     (
         "datasets/digitz",
         {},
@@ -65,7 +65,14 @@ MISTAKES = [
     ("figures/margin/ratios", [1.0, 1.0], ["figures.margin.ratios", "non-unique"]),
     ("datasets/digits/svd", False, ["figures.convergence.datasets: 'digits' has svd: false", "shapes10-16"]),
     ("methods", {"cosine": {}}, ["figures.convergence: needs flrml or flrml-reference"]),
-    ("experiment", "a/b", ["experiment: 'a/b' may hold only letters, digits"]),
+    ("experiment", "..", ["experiment: '..' must consist of letters"]),
+    ("experiment", "a\n", ["experiment: 'a\\n' must consist of letters"]),
+    ("experiment", "{a}", ["experiment: '{a}' must consist of letters"]),
+    ("datasets/.", {}, ["datasets: '.' must consist of letters"]),
+    ("datasets/a\n", {}, ["datasets: 'a\\n' must consist of letters"]),
+    ("datasets/{a}", {}, ["datasets: '{a}' must consist of letters"]),
+    ("methods/..", {}, ["methods...: unknown method '..'"]),
+    ("experiment", "a/b", ["experiment: 'a/b' must consist of letters, digits"]),
 ]
 
 
@@ -117,6 +124,6 @@ def test_the_given_configuration_is_left_alone():
 
 
 def test_a_store_that_nodes_cannot_share_is_refused():
-    with pytest.raises(ConfigError, match=r"SQLite file of sqlite:///mlflow\.db; start a server"):
+    with pytest.raises(ConfigError, match=r"SQLite file of sqlite:///mlflow\.db; start an MLflow server"):
         check_shared_tracking("sqlite:///mlflow.db")
     check_shared_tracking("http://server:5000")

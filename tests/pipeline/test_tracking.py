@@ -180,7 +180,7 @@ def test_a_copied_project_leaves_the_artifacts_of_the_original_alone(tmp_path, m
     original, copied = tmp_path / "original", tmp_path / "copied"
     original.mkdir()
     monkeypatch.chdir(original)
-    tracker = Tracker("sqlite:///mlflow.db", "test")
+    tracker = Tracker(f"sqlite:///{original}/mlflow.db", "test")
     run_id = tracker.log(RunRecord("a", "a"))
     tracker.client.log_text(run_id, "kept", "model.txt")
     shutil.copytree(original, copied)
@@ -197,7 +197,7 @@ def test_artifacts_behind_a_link_are_left_alone(tmp_path, monkeypatch):
     elsewhere.mkdir()
     (tmp_path / "mlartifacts").symlink_to(elsewhere)
     monkeypatch.chdir(tmp_path)
-    tracker = Tracker("sqlite:///mlflow.db", "test")
+    tracker = Tracker(f"sqlite:///{tmp_path}/mlflow.db", "test")
     run_id = tracker.log(RunRecord("a", "a"))
     tracker.client.log_text(run_id, "kept", "model.txt")
     tracker.log(RunRecord("a", "a"))
@@ -259,13 +259,15 @@ def test_four_processes_log_the_same_key_at_once(tmp_path):
 @pytest.mark.slow
 def test_a_hundred_kills_while_the_database_is_created_ruin_none(tmp_path):
     random, context = np.random.RandomState(0), multiprocessing.get_context("fork")
-    created = 0
+    start = time.monotonic()
+    assert in_processes(1, lambda _: Tracker(f"sqlite:///{tmp_path}/mlflow.db", "test")) == [0]
+    longest, created = 1.3 * (time.monotonic() - start), 0
     for number in range(100):
         folder = tmp_path / str(number)
         uri = f"sqlite:///{folder}/mlflow.db"
         process = context.Process(target=Tracker, args=(uri, "test", folder / "artifacts"))
         process.start()
-        time.sleep(random.uniform(0, 2))
+        time.sleep(random.uniform(0, longest))
         process.kill()
         process.join()
         created += (folder / "mlflow.db").exists()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from flrml.methods import METHODS
+from flrml.pipeline.sources import source_files
 from tests.workflow.project import TINY, Project
 
 # What makes the results of each rule.
@@ -21,10 +22,11 @@ ENTRIES = {
     "figure_front": {"pipeline.figures"},
     "table_with_svd": {"pipeline.tables"},
 }
-# Imports a module and says what it imported. Packages are empty here: what their __init__ imports besides does not
-# bear on the module's results. So is the registry, in which every method meets every other.
+# Imports each module in a process of its own and says what it imported. The packages of flrml are empty here: what
+# their __init__ imports besides does not bear on the module's results. So is the registry, where all methods meet.
 TRACE = """
-import importlib, pathlib, sys, types
+import importlib, os, pathlib, sys, types
+import numpy, scipy.sparse, scipy.linalg, sklearn.utils, sklearn.neighbors  # once for all
 
 class Empty(types.ModuleType):
     def __getattr__(self, name):
@@ -36,25 +38,37 @@ class Empty(types.ModuleType):
             return object
 
 root = pathlib.Path(sys.argv[1])
-for init in root.rglob("__init__.py"):
-    name = ".".join(init.parent.relative_to(root.parent).parts)
-    if name != "flrml." + sys.argv[2]:
-        sys.modules[name] = Empty(name)
-        sys.modules[name].__path__ = [str(init.parent)]
-sys.modules["flrml.methods"] = Empty("flrml.methods")
-importlib.import_module("flrml." + sys.argv[2])
-print(*(m.__file__ for n, m in sys.modules.items() if n.startswith("flrml.") and "__file__" in vars(m)))
+for wanted in sys.argv[2:]:
+    if os.fork() == 0:
+        for init in (root / "__init__.py", *root.glob("*/__init__.py")):
+            name = ".".join(init.parent.relative_to(root.parent).parts)
+            if name != "flrml." + wanted:
+                sys.modules[name] = Empty(name)
+                sys.modules[name].__path__ = [str(init.parent)]
+        sys.modules["flrml.methods"] = Empty("flrml.methods")
+        importlib.import_module("flrml." + wanted)
+        loaded = [m.__file__ for n, m in sys.modules.items() if n.startswith("flrml.") and "__file__" in vars(m)]
+        print(wanted, *loaded, flush=True)
+        os._exit(0)
+    assert os.wait()[1] == 0, wanted
 """
 
 
-def imported(project: Project, modules: set[str]) -> set[str]:
-    """Files of the package that Python itself loads for some modules, the packages they lie in apart."""
-    package, found = project.code / "flrml", set()
-    for module in modules:
-        command = [sys.executable, "-c", TRACE, str(package), module]
-        said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=project.folder).stdout
-        found |= {path.removeprefix(f"{package}/") for path in said.split()}
-    return {path for path in found if not path.endswith("__init__.py")}
+def imports(project: Project, modules: set[str]) -> dict[str, set[str]]:
+    """Files of the package that Python itself loads for each module, the packages they lie in apart."""
+    package = project.code / "flrml"
+    command = [sys.executable, "-c", TRACE, str(package), *sorted(modules)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=project.folder).stdout
+    found = {}
+    for line in said.splitlines():
+        module, *paths = line.split()
+        files = {path.removeprefix(f"{package}/") for path in paths}
+        found[module] = {path for path in files if not path.endswith("__init__.py")}
+    return found
+
+
+def module_of(method: str) -> str:
+    return METHODS[method].estimator.__module__.removeprefix("flrml.")
 
 
 @dataclass(frozen=True)
@@ -84,24 +98,21 @@ def test_every_job_depends_on_what_it_imports_and_on_nothing_else(project):
     project.append_comment(*project.modules())
     planned = jobs(project.run("--dry-run"))
     assert {job.rule for job in planned} >= set(ENTRIES) | {"train", "sweep", "growth"}
-    expected = {rule: imported(project, entries) for rule, entries in ENTRIES.items()}
+    modules = {"pipeline.training", *map(module_of, TINY["methods"])}.union(*ENTRIES.values())
+    found = imports(project, modules)
     for job in planned:
-        if job.rule in expected:
-            assert job.sources == expected[job.rule], job.rule
+        if job.rule in ENTRIES:
+            assert job.sources == set().union(*(found[entry] for entry in ENTRIES[job.rule])), job.rule
         elif job.rule == "train":
             method = next(name for name in TINY["methods"] if f"-{name}-" in job.log)
-            place = METHODS[method].estimator.__module__.removeprefix("flrml.")
-            assert job.sources == imported(project, {place, "pipeline.training"}), method
+            assert job.sources == found[module_of(method)] | found["pipeline.training"], method
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_the_sources_of_every_method_are_what_python_imports(method, fresh):
-    from flrml.pipeline.sources import source_files
-
-    place = METHODS[method].estimator.__module__
-    found = {path.split("flrml/", 1)[1] for path in source_files(place)}
-    found = {path for path in found if not path.endswith("__init__.py")}
-    assert found == imported(fresh, {place.removeprefix("flrml.")})
+def test_the_sources_of_every_method_are_what_python_imports(fresh):
+    found = imports(fresh, set(map(module_of, METHODS)))
+    for method in METHODS:
+        files = {path.split("flrml/", 1)[1] for path in source_files(f"flrml.{module_of(method)}")}
+        assert {path for path in files if not path.endswith("__init__.py")} == found[module_of(method)], method
 
 
 @pytest.mark.slow
@@ -122,10 +133,10 @@ def test_an_edit_of_each_module_in_turn_reruns_its_jobs_and_those_after_them(pro
         (project.code / "flrml" / name).write_text(text)
 
 
-def test_imports_inside_functions_are_of_the_cluster_alone(fresh):
-    """These are followed only if the configuration names a cluster."""
+def test_imports_inside_functions_do_not_bear_on_results(fresh):
+    """The cluster's are followed if the configuration names one; downloads are verified by their digests."""
     for name in fresh.modules():
         if not name.startswith("distributed/"):
             text = (fresh.code / "flrml" / name).read_text()
             inside = re.findall(r"^ +(?:from|import) (flrml[\w.]*)", text, re.MULTILINE)
-            assert {module.rsplit(".import", 1)[0] for module in inside} <= {"flrml.distributed"}, name
+            assert set(inside) <= {"flrml.distributed", "flrml.datasets.download"}, name

@@ -9,6 +9,7 @@ from snakemake.logging import logger
 from flrml.datasets import REGISTRY, raw_files
 from flrml.methods import METHODS
 from flrml.pipeline.config import ConfigError, resolve
+from flrml.pipeline.integrity import discard_damaged
 from flrml.pipeline.sources import source_files
 from flrml.pipeline.sweeps import SWEEPS
 
@@ -31,6 +32,12 @@ if Path(workflow.basedir, "flrml").is_dir():
     )
 # Cores of this machine that a run may use, or on a cluster the most that one submission may.
 ALL_CORES = workflow.cores or 1
+
+
+# Files that a full disk or a power cut left half-written are made again. Jobs of a run do not look.
+if workflow.is_main_process:
+    for line in discard_damaged(RESULTS):
+        logger.warning(line)
 
 
 wildcard_constraints:
