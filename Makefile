@@ -23,14 +23,14 @@ $(READY): requirements.lock pyproject.toml
 	@echo "Setting up $(VENV) (about a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv \
-	  && VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --compile-bytecode -r requirements.lock \
-	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	  && VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r requirements.lock \
+	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
 lock: $(READY) ## renew requirements.lock from pyproject.toml
-	uv pip compile --quiet --universal --python-version 3.11 --extra pipeline --extra dask --extra slurm --extra dev \
-	  --no-emit-index-url --no-header --upgrade pyproject.toml -o requirements.lock
+	uv pip compile --quiet --universal --python-version 3.11 --extra all --extra dev \
+	  --no-emit-index-url --no-header --generate-hashes --upgrade pyproject.toml -o requirements.lock
 
 run: $(READY) ## run the bundled default experiment: figures, tables and MLflow runs (CONFIG=… for another)
 	snakemake --cores $(CORES) --workflow-profile workflow/profiles/default --configfile $(CONFIG)

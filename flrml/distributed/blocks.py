@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from distributed import Client, Future, default_client, futures_of
 
 from flrml.distributed.stored import opened
+from flrml.distributed.waiting import gather, wait_for_worker
 
 FAN_IN = 8  # futures that one task of a sum adds up
 
@@ -82,7 +83,7 @@ class RowBlocks:
             self.futures, self.dtype = self.map(_as_float64, self.futures), np.dtype(np.float64)
         sizes = X.chunks[0]
         if np.isnan(sizes).any():
-            sizes = self.client.gather(self.map(_n_rows, self.futures))
+            sizes = gather(self.client, self.map(_n_rows, self.futures))
         self.sizes = [int(size) for size in sizes]
         self.bounds = np.concatenate(([0], np.cumsum(self.sizes)))
         self.shape = (int(self.bounds[-1]), int(X.shape[1]))
@@ -101,7 +102,7 @@ class RowBlocks:
         """Assign blocks evenly to the workers that are alive; return whether anything has changed."""
         workers = sorted(self.client.nthreads())
         if not workers:
-            self.client.wait_for_workers(1)
+            wait_for_worker(self.client)
             workers = sorted(self.client.nthreads())
         if workers == self.workers:
             return False
@@ -158,11 +159,11 @@ class RowBlocks:
 
     def sum(self, parts: list[Future]) -> Any:
         """Sum one array per block, on the client."""
-        return self.sum_future(parts).result()
+        return gather(self.client, [self.sum_future(parts)])[0]
 
     def check_finite(self) -> None:
         """Raise ValueError if a block holds NaN or infinity."""
-        if not all(self.client.gather(self.map(_is_finite, self.futures))):
+        if not all(gather(self.client, self.map(_is_finite, self.futures))):
             raise ValueError("Input X contains NaN or infinity")
 
 

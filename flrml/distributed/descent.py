@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from dask.sizeof import sizeof
-from distributed import Future, wait
+from distributed import Future
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from flrml.distributed.blocks import RowBlocks, without_work_stealing
 from flrml.distributed.spectral import BlockSpectrum, decompose, from_spectrum
+from flrml.distributed.waiting import gather
 from flrml.estimators import FLRML
 from flrml.exceptions import SpectrumError
 from flrml.spectrum import Spectrum
@@ -189,8 +190,12 @@ def _contrast_rows(rows: RowBlocks, V: list[Future], contrasts: sp.csr_matrix, r
         here = {"workers": [rows.places[len(found)]], "allow_other_workers": True, "pure": False}
         found.append(rows.client.submit(_mix, local, taken, rank, **here))
         if len(found) >= at_once:
-            wait(found[-at_once])
+            gather(rows.client, [rows.client.submit(_done, found[-at_once], pure=False)])
     return found
+
+
+def _done(_: Any) -> None:
+    """Nothing: the task exists to be waited for."""
 
 
 def _take(V: NDArray, numbers: NDArray) -> NDArray:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from flrml.distributed.blocks import active_client
 from flrml.distributed.stored import opened
+from flrml.distributed.waiting import gather
 from flrml.neighbors import nearest
 from flrml.rows import product
 
@@ -65,7 +66,7 @@ def nearest_in_blocks(
             for block, start in zip(train_futures, starts, strict=True)
         ]
         merged.append(client.submit(_merge, found, n_neighbors, pure=False))
-    indices, distances = zip(*client.gather(merged), strict=True)
+    indices, distances = zip(*gather(client, merged), strict=True)
     return np.concatenate(indices), np.concatenate(distances)
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from flrml.distributed.blocks import RowBlocks
 from flrml.distributed.stored import opened
+from flrml.distributed.waiting import gather
 from flrml.rows import cross_gram, gram_of_columns, product, product_transposed
 from flrml.spectrum import (
     Spectrum,
@@ -82,9 +83,9 @@ class BlockSpectrum:
 
     def collect(self, fingerprint: str) -> Spectrum:
         """Return the same on the client, to be saved or used with data in memory; n × r must fit there."""
-        gather = self.rows.client.gather
-        basis = self.basis if self.basis is not None else np.concatenate(gather(self.V))
-        dual = None if self.dual is None else np.concatenate(gather(self.dual))
+        client = self.rows.client
+        basis = self.basis if self.basis is not None else np.concatenate(gather(client, self.V))
+        dual = None if self.dual is None else np.concatenate(gather(client, self.dual))
         return Spectrum(self.singular_values, basis, self.side, dual, fingerprint, self.settings)
 
 
@@ -177,7 +178,7 @@ class BlockRange:
     def gram_times(self, Q: list[Future]) -> list[Future]:
         """Return X (Xᵀ Q), some columns at a time; the D × 256 sums go from worker to worker."""
         rows = self.rows
-        n_columns = rows.client.submit(_n_columns, Q[0], pure=False).result()
+        (n_columns,) = gather(rows.client, [rows.client.submit(_n_columns, Q[0], pure=False)])
         pieces = []
         for start in range(0, n_columns, WIDTH):
             sums = rows.sum_future(rows.map(_transposed_times, rows.futures, Q, start))
@@ -213,7 +214,7 @@ def _gram_of_rows(rows: RowBlocks) -> NDArray:
     G = np.empty((rows.shape[0], rows.shape[0]))
     places = [slice(a, b) for a, b in pairwise(rows.bounds)]
     for number, (here, block) in enumerate(zip(places, rows.futures, strict=True)):
-        parts = rows.client.gather(rows.map(_cross_gram, rows.futures[: number + 1], block))
+        parts = gather(rows.client, rows.map(_cross_gram, rows.futures[: number + 1], block))
         for there, part in zip(places, parts, strict=False):
             G[there, here], G[here, there] = part, part.T
     return G
@@ -222,7 +223,7 @@ def _gram_of_rows(rows: RowBlocks) -> NDArray:
 def _block_signs(rows: RowBlocks, V: list[Future]) -> NDArray:
     """Return signs that make the largest entry of each column of V positive; the first of several largest ones."""
     largest, signs = None, None
-    for size, sign in rows.client.gather(rows.map(_extremes, V)):
+    for size, sign in gather(rows.client, rows.map(_extremes, V)):
         if largest is None:
             largest, signs = size, sign
         else:

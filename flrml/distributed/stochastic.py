@@ -20,6 +20,7 @@ from sklearn.base import clone
 
 from flrml.distributed.blocks import RowBlocks, without_work_stealing
 from flrml.distributed.step import Update, forget, merge, step_of_shard, task_of_shard
+from flrml.distributed.waiting import gather
 from flrml.estimators import warn_if_close
 from flrml.minibatch import MFLRML
 from flrml.triplets import check_triplets
@@ -228,7 +229,7 @@ class Shards:
         """Return the update of a shard; a worker that lacks the map is sent it."""
         for _ in range(MOST_TRIES):
             try:
-                outcome = future.result()
+                (outcome,) = gather(self.client, [future])
                 if isinstance(outcome, Update):
                     return future, outcome
                 shard.worker = outcome.worker

@@ -164,6 +164,7 @@ def prepare(parts: dict[str, tuple[Any, Any]], out: str | os.PathLike, *, name: 
         The content of ``meta.json``.
     """
     from flrml.distributed.blocks import RowBlocks
+    from flrml.distributed.waiting import gather
 
     splits = {}
     labels = {split: np.asarray(y, dtype=np.int64) for split, (_, y) in parts.items()}
@@ -172,10 +173,14 @@ def prepare(parts: dict[str, tuple[Any, Any]], out: str | os.PathLike, *, name: 
         for split, (X, _) in parts.items():
             rows = RowBlocks(X)
             scaled = rows.map(_unit_rows, rows.futures)
-            layout = "csr" if rows.client.submit(sp.issparse, scaled[0], pure=False).result() else "dense"
+            layout = (
+                "csr"
+                if gather(rows.client, [rows.client.submit(sp.issparse, scaled[0], pure=False)])[0]
+                else "dense"
+            )
             with store.SplitWriter(folder / split, layout, rows.shape[1]) as writer:
                 for block in scaled:
-                    writer.append(block.result())
+                    writer.append(gather(rows.client, [block])[0])
                 splits[split] = writer.finish(labels[split])
             splits[split]["class_counts"] = np.bincount(labels[split], minlength=n_classes).tolist()
         meta = describe(name, range(n_classes), splits, kind="own", source="dask arrays")

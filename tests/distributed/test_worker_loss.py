@@ -6,12 +6,14 @@ import signal
 import subprocess
 import time
 
+import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client, wait
 
 from flrml import FLRML, MFLRML
 from flrml.distributed import open_split, step
+from flrml.distributed.waiting import ClusterLostError
 from tests.distributed.conftest import blocks, workers
 from tests.workflow.conftest import finished, fresh  # noqa: F401 - fixtures
 from tests.workflow.project import TINY
@@ -30,22 +32,13 @@ def kill_one(client):
     os.kill(min(pids(client).values()), signal.SIGKILL)
 
 
-class KilledFLRML(FLRML):
-    """Kills a worker after its second iteration."""
-
-    def _report(self, iteration, state):
-        if iteration == 2:
-            kill_one(self.client)
-
-
 def test_flrml_survives_the_death_of_a_worker(digits):
     X, y, *_ = digits
     expected = FLRML(10, max_iter=5, random_state=0).fit(X, y)
     with workers(2) as client:
         victim = min(pids(client).values())
-        model = KilledFLRML(10, max_iter=5, random_state=0)
-        model.client = client
-        model.fit(blocks(X, SIZES), y)
+        model = FLRML(10, max_iter=5, random_state=0)
+        model.fit(blocks(X, SIZES), y, callback=lambda model: kill_one(client) if model.n_iter_ == 2 else None)
         assert victim not in pids(client).values()
     assert np.abs(model.components_ - expected.components_).max() <= 1e-6 * np.abs(expected.components_).max()
 
@@ -104,6 +97,53 @@ def test_a_worker_that_joins_is_used(digits, processes):
         model = MFLRML(10, n_batches=5, random_state=0).fit(blocks(X, SIZES), y, callback=join)
     assert held == [1, 1, 2, 2, 2]
     assert np.isfinite(model.components_).all()
+
+
+@pytest.mark.parametrize("Estimator", [FLRML, MFLRML])
+def test_the_loss_of_all_workers_is_one_clear_error_within_a_minute(digits, processes, Estimator):
+    X, y, *_ = digits
+    started = [processes.worker("--no-nanny") for _ in range(2)]
+    with Client(processes.address, timeout=60) as client:
+        client.wait_for_workers(2, timeout=120)
+        lost = []
+
+        def kill_all(model):
+            if model.n_iter_ == 2:
+                for worker in started:
+                    worker.kill()
+                lost.append(time.monotonic())
+
+        model = Estimator(10, random_state=0)
+        with pytest.raises(ClusterLostError, match="workers"):
+            model.fit(blocks(X, SIZES), y, callback=kill_all)
+    assert time.monotonic() - lost[0] < 60
+
+
+def test_a_worker_that_joins_after_all_are_lost_finishes_the_work(digits, processes):
+    X, y, *_ = digits
+    expected = FLRML(10, max_iter=5, random_state=0).fit(X, y)
+    first = processes.worker("--no-nanny")
+    with Client(processes.address, timeout=60) as client:
+        client.wait_for_workers(1, timeout=120)
+
+        def replace(model):
+            if model.n_iter_ == 2:
+                first.kill()
+                processes.worker("--no-nanny")
+
+        found = FLRML(10, max_iter=5, random_state=0).fit(blocks(X, SIZES), y, callback=replace)
+    assert np.abs(found.components_ - expected.components_).max() <= 1e-6 * np.abs(expected.components_).max()
+
+
+def test_blocks_larger_than_a_worker_are_one_clear_error_within_a_minute(processes):
+    processes.worker("--nanny", "--memory-limit", "500MB")
+    with Client(processes.address, timeout=60) as client:
+        client.wait_for_workers(1, timeout=120)
+        X = da.random.random((40_000, 4_000), chunks=(40_000, 4_000))
+        start = time.monotonic()
+        with pytest.raises(ClusterLostError, match="memory"):
+            FLRML(10, max_iter=2, random_state=0).fit(X, np.arange(40_000) % 3)
+        assert time.monotonic() - start < 90
 
 
 def test_memory_stays_within_the_limit_of_a_worker(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 
 
 @contextmanager
-def mlflow_server(folder: Path) -> Iterator[str]:
+def mlflow_server(folder: Path, *arguments: str, **variables: str) -> Iterator[str]:
     """A real tracking server on a free port of 127.0.0.1, over the database in a folder; yields its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -31,9 +31,10 @@ def mlflow_server(folder: Path) -> Iterator[str]:
         "1",
     ]
     command += ["--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"]
-    command += ["--artifacts-destination", str(folder / "served")]
+    command += ["--artifacts-destination", str(folder / "served"), *arguments]
     environment = os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     environment.pop("MLFLOW_TRACKING_URI", None)
+    environment |= variables
     with open(folder / "server.log", "w") as log:
         server = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True

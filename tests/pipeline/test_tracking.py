@@ -11,6 +11,7 @@ from pathlib import Path
 import mlflow
 import numpy as np
 import pytest
+from mlflow.exceptions import MlflowException
 
 from flrml import FLRML
 from flrml.datasets import open_split, prepare
@@ -312,3 +313,22 @@ def test_a_server_named_in_the_environment_takes_runs_and_models(tmp_path, data,
         X, _ = open_split(data / "test")
         np.testing.assert_array_equal(back.transform(np.array(X)), metric.embed(np.array(X)))
     assert not Path("unused.db").exists()
+
+
+def test_a_server_with_a_password_takes_runs_of_those_who_have_it(tmp_path, monkeypatch):
+    """As docs/mlflow.md sets it up."""
+    (tmp_path / "auth.ini").write_text(
+        "[mlflow]\ndefault_permission = NO_PERMISSIONS\n"
+        f"database_uri = sqlite:///{tmp_path}/auth.db\nadmin_username = admin\nadmin_password = correct-horse-1\n"
+    )
+    variables = {"MLFLOW_AUTH_CONFIG_PATH": str(tmp_path / "auth.ini"), "MLFLOW_FLASK_SERVER_SECRET_KEY": "secret"}
+    for name in ("USERNAME", "PASSWORD"):
+        monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
+    with mlflow_server(tmp_path, "--app-name", "basic-auth", **variables) as address:
+        with pytest.raises(MlflowException, match=r"401|not authenticated"):
+            Tracker(address, "test")
+        monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "admin")
+        monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "correct-horse-1")
+        tracker = Tracker(address, "test")
+        tracker.log(RunRecord("a", "a", metrics={"accuracy": 0.5}))
+        assert [found.data.metrics["accuracy"] for found in tracker.runs()] == [0.5]

@@ -1,6 +1,7 @@
 """What a change makes anew: asked of the real Snakemake, mostly by dry runs."""
 
 import copy
+import os
 import time
 
 import numpy as np
@@ -81,6 +82,24 @@ def test_a_changed_rank_of_the_svd_invalidates_what_follows(project):
     assert (planned["prepare"], planned["triplets"], planned["decompose"]) == (0, 0, 3)
     assert planned["train"] == planned["evaluate"] == 2  # of the method that starts from the SVD, on two data sets
     assert planned["sweep"] == 2  # over the margin
+
+
+def test_damaged_results_are_named_and_made_again(project):
+    """What a full disk or a power cut leaves; nothing of it is a failure of a method."""
+    damaged = [
+        "runs/digits/flrml/seed0/model.npz",
+        "svd/digits/plain.npz",
+        "runs/shapes10-16/cosine/seed0/metrics.json",
+    ]
+    for name, size in zip(damaged, (0, 700, 3), strict=True):
+        os.truncate(project.results / name, size)
+    os.truncate(project.results / "data/digits/test/y.npy", 0)
+    said = project.run()
+    for name in (*damaged, "data/digits/test/y.npy"):
+        assert name in said
+    assert said.count("it is made again") == 4
+    assert {run["status"] for run in project.runs()} == {"FINISHED"}
+    assert "Nothing to be done" in project.run()
 
 
 def own_data(path, n=60):

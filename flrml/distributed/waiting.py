@@ -1,0 +1,72 @@
+"""Wait for the workers of a Dask cluster, but not for ever."""
+
+import time
+from asyncio import CancelledError
+from typing import Any
+
+from distributed import Client, Future, wait
+from distributed.comm.core import CommClosedError
+from distributed.scheduler import KilledWorker
+
+POLL_SECONDS = 2.0
+PATIENCE_SECONDS = 45.0  # without a worker that runs
+
+
+class ClusterLostError(RuntimeError):
+    """No worker of a Dask cluster is left to do the work."""
+
+
+def gather(client: Client, futures: list[Future]) -> list[Any]:
+    """Return the results of futures; raise ClusterLostError if no worker is left, or a task kills its workers.
+
+    Workers that join are waited for and used.
+
+    Parameters
+    ----------
+    client : Client
+        Client of the cluster.
+    futures : list of futures
+        Tasks.
+    """
+    try:
+        _wait(client, futures)
+        return client.gather(futures)
+    except KilledWorker as error:
+        raise ClusterLostError(
+            "workers of the Dask cluster died again and again over the same task, as they do out of memory: use "
+            "smaller blocks, or workers with more memory"
+        ) from error
+    except (CancelledError, CommClosedError) as error:
+        if client.status != "running":
+            raise ClusterLostError("the Dask scheduler is gone; start it again and repeat the fit") from error
+        raise
+
+
+def wait_for_worker(client: Client) -> None:
+    """Wait until the cluster has a worker, or raise ClusterLostError."""
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE_SECONDS)
+    except TimeoutError as error:
+        raise ClusterLostError("the Dask cluster has no workers; start some and repeat the fit") from error
+
+
+def _wait(client: Client, futures: list[Future]) -> None:
+    """Wait for futures while some worker runs: paused ones, over their memory limit, do not."""
+    last_seen = time.monotonic()
+    while True:
+        try:
+            wait(futures, timeout=POLL_SECONDS)
+            return
+        except TimeoutError:
+            if client.status == "running":
+                states = [worker["status"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
+            else:
+                states = []
+            if "running" in states:
+                last_seen = time.monotonic()
+            elif time.monotonic() - last_seen > PATIENCE_SECONDS:
+                reason = "are paused over their memory limit" if states else "are gone"
+                raise ClusterLostError(
+                    f"all workers of the Dask cluster {reason}: start workers with enough memory, or use smaller "
+                    "blocks, and repeat the fit"
+                ) from None
