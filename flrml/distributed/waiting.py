@@ -64,9 +64,18 @@ def _wait(client: Client, futures: list[Future]) -> None:
                 states = []
             if "running" in states:
                 last_seen = time.monotonic()
+                client.run_on_scheduler(_free_stuck_tasks)
             elif time.monotonic() - last_seen > PATIENCE_SECONDS:
                 reason = "are paused over their memory limit" if states else "are gone"
                 raise ClusterLostError(
                     f"all workers of the Dask cluster {reason}: start workers with enough memory, or use smaller "
                     "blocks, and repeat the fit"
                 ) from None
+
+
+def _free_stuck_tasks(dask_scheduler: Any) -> None:
+    """Let any worker run tasks whose preferred worker is gone: those that found no worker at all never look again."""
+    stuck = [task for task in dask_scheduler.unrunnable if task.loose_restrictions]
+    for task in stuck:
+        task.worker_restrictions = set()
+    dask_scheduler.transitions({task.key: "waiting" for task in stuck}, stimulus_id="flrml-free-stuck-tasks")

@@ -13,6 +13,8 @@ from flrml.datasets.options import resolve as resolve_options
 from flrml.datasets.registry import find_dataset
 from flrml.methods import METHODS, build, suggest
 
+TRUTH = {"true": True, "True": True, "false": False, "False": False}  # on the command line
+
 
 class ConfigError(ValueError):
     """The configuration cannot be run; the message is one line that names the key."""
@@ -29,6 +31,12 @@ def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
         JSON schema in YAML.
     """
     rules = yaml.safe_load(Path(schema).read_text())
+    config = {
+        name: TRUTH.get(value, value)
+        if isinstance(value, str) and rules["properties"].get(name, {}).get("type") == "boolean"
+        else value
+        for name, value in config.items()
+    }
     validator = jsonschema.Draft202012Validator(rules)
     problems = sorted(validator.iter_errors(config), key=lambda problem: len(problem.absolute_path))
     if problems:
