@@ -27,7 +27,7 @@ from flrml.estimators import FLRML
 from flrml.metric import LowRankMetric
 from flrml.minibatch import MFLRML
 from flrml.reference import ReferenceFLRML, ReferenceMFLRML
-from flrml.ridge import RidgeFLRML, RidgeMFLRML
+from flrml.ridge import RidgeFLRML
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Method:
     @property
     def takes_dask(self) -> bool:
         """Whether ``fit`` takes dask arrays."""
-        return issubclass(self.estimator, FLRML | MFLRML) and not issubclass(self.estimator, RidgeMFLRML)
+        return issubclass(self.estimator, FLRML | MFLRML)
 
     def fit_arguments(self, *, triplets: Any = None, spectrum: Any = None, groups: Any = None) -> dict[str, Any]:
         """Return those of the given keyword arguments that ``fit(X, y, …)`` of this method takes."""
@@ -102,10 +102,9 @@ METHODS: dict[str, Method] = {
     for method in (
         Method("flrml", "FLRML", FLRML, 3, paper="FLRML"),
         Method("flrml-reference", "FLRML (reference)", ReferenceFLRML, 3, paper="FLRML"),
-        Method("flrml-ridge", "RidgeFLRML", RidgeFLRML, 3, labels=True),
+        Method("flrml-ridge", "RidgeFLRML", RidgeFLRML, 4, labels=True),
         Method("mflrml", "M-FLRML", MFLRML, 4, paper="M-FLRML"),
         Method("mflrml-reference", "M-FLRML (reference)", ReferenceMFLRML, 4, paper="M-FLRML"),
-        Method("mflrml-ridge", "RidgeMFLRML", RidgeMFLRML, 4, labels=True),
         Method("oasis", "OASIS", OASIS, 3, paper="OASIS"),
         Method("kissme", "KISSME", KISSME, 3, paper="KISSME"),
         Method("rmml", "RMML", RMML, 3, paper="RMML"),

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from flrml.baselines.common import ReducedBaseline
-from flrml.ridge.selection import folds
+from flrml.ridge.selection import held_out
 from flrml.ridge.supervision import Labels
 from flrml.spectrum import Spectrum
 
@@ -120,13 +120,13 @@ class TunedLDA(ReducedBaseline):
         label, random = self._check_classes(X, y), check_random_state(self.random_state)
         reduced = self._reduce(X, spectrum, random)
         supervision, Z = Labels(label, groups), reduced.Z
-        parts = [(rows, held, _Scatter(Z[rows], label[rows])) for rows, held in folds(supervision, random)]
+        parts = [(rows, held, _Scatter(Z[rows], label[rows])) for rows, held in held_out(supervision, random)]
 
-        def n_right(shrinkage: float) -> int:
-            found = 0
+        def n_right(shrinkage: float) -> float:
+            found = 0.0
             for rows, held, scatter in parts:
                 W = scatter.discriminants(shrinkage, self.n_components)
-                found += supervision.judge(Z[rows] @ W, rows, Z[held] @ W, held)[0]
+                found += supervision.judge(Z[rows] @ W, rows, Z[held] @ W, held)[0].sum()
             return found
 
         self.shrinkage_ = max(SHRINKAGES, key=n_right) if parts else SHRINKAGES[3]

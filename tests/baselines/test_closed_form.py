@@ -11,7 +11,7 @@ from flrml.baselines.kissme import KISSME, metric_of, pair_covariances
 from flrml.baselines.lda import LDA, SHRINKAGES, TunedLDA
 from flrml.baselines.rmml import RMML, geodesic_metric
 from flrml.exceptions import NoSolutionError
-from flrml.ridge.selection import folds
+from flrml.ridge.selection import held_out
 from flrml.ridge.supervision import Labels
 
 
@@ -85,7 +85,7 @@ def test_tuned_lda_has_the_best_shrinkage_over_folds(random):
 
     def n_right(shrinkage):
         found = 0
-        for rows, held in folds(Labels(y, groups), np.random.RandomState(5)):
+        for rows, held in held_out(Labels(y, groups), np.random.RandomState(5)):
             L = directions(shrinkage, rows)
             found += round(len(held) * knn_accuracy(X[rows] @ L, y[rows], X[held] @ L, y[held]))
         return found
