@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, Literal
 
+from flrml.baselines.classifiers import LogisticControl, RidgeClassifierControl
 from flrml.baselines.controls import CosineControl, SVDControl
 from flrml.baselines.drml import DRML
 from flrml.baselines.frml import FRML
@@ -119,6 +120,8 @@ METHODS: dict[str, Method] = {
         Method("whitened-svd", "top SVD, whitened", SVDControl, 3, control=True, parameters={"whiten": True}),
         Method("lda", "LDA", LDA, 3, control=True),
         Method("lda-tuned", "LDA, tuned", TunedLDA, 3, control=True),
+        Method("ridge-classifier", "RidgeClassifier", RidgeClassifierControl, 4, control=True),
+        Method("logistic", "LogisticRegression", LogisticControl, 4, control=True),
         Method("nca", "NCA", NCA, 3, control=True),
     )
 }
