@@ -86,7 +86,9 @@ def rows() -> Iterator[tuple[str, str, str]]:
             "rounds": chosen.n_rounds_,
         }
         ours, svc = side_by_side(fit, lambda X=X, y=y: LinearSVC().fit(X, y))
-        alone = min(seconds(lambda X=X, y=y: RidgeFLRML(**given, random_state=0).fit(X, y)) for _ in range(3))
+        alone = min(
+            seconds(lambda X=X, y=y, given=given: RidgeFLRML(**given, random_state=0).fit(X, y)) for _ in range(3)
+        )
         what = f"RidgeFLRML on {name}, end to end"
         yield (
             what,

@@ -1,7 +1,7 @@
 """Linear classifiers of scikit-learn as maps: the decision values of the classes are the embedding.
 
 These are what one would pick for labelled text. A map has no intercept, so that the offsets of the decision values
-are left out, and rows are compared by their nearest neighbours, as for every other method, not by the largest value.
+are left out. Rows are compared by their nearest neighbours, as for every other method, not by the largest value.
 """
 
 from numbers import Real

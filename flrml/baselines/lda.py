@@ -83,8 +83,8 @@ class TunedLDA(ReducedBaseline):
     """Linear discriminant analysis whose shrinkage is chosen by 5-NN on training rows held out.
 
     The held-out rows are those on which :class:`flrml.RidgeFLRML` makes its choices; groups stay together. They
-    also decide between cosine and Euclidean distance: two classes have a single direction, in which the cosine tells
-    no more than the sign.
+    also decide between cosine and Euclidean distance: two classes have a single direction, in which the cosine
+    tells no more than the sign.
 
     Parameters
     ----------
