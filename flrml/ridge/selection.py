@@ -26,7 +26,7 @@ FORMS = (Form(0.9, 0.1), Form(1.0, 0.1), Form(0.0, 1.0))  # two forms of discrim
 ROUNDS = 10  # more gain nothing on held-out rows
 FAR = 3.0  # standard errors behind discriminants that rounds from the own geometry are not expected to make up for
 FEW_ROWS = 2000  # below this many rows, each fold is held out in turn
-JUDGES, REFERENCES = 2500, 20_000  # rows that are judged at most, and rows that are their neighbours at most
+JUDGES, REFERENCES = 2500, 10_000  # rows that are judged at most, and rows that are their neighbours at most
 
 
 @dataclass(frozen=True)

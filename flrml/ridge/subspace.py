@@ -20,6 +20,7 @@ from flrml.rows import gram, is_sparse, product, product_transposed, row_blocks
 
 BLOCKS, FEWEST_BLOCKS = 12, 4  # Krylov blocks: more gain nothing on held-out rows, fewer cost up to two points
 WIDTH = 10  # columns of a block at least; classes are filled up with random columns
+SPARE = 1.5  # columns of all blocks beside the directions of a map, at least
 COLUMNS = 400  # columns of all blocks together, beyond which fewer blocks are made
 MOST_CLASSES = 150  # of more classes, the leading directions of their means start the blocks
 SHORT_SIDE = {"rows": 400, "columns": 1000}  # a side up to this length is taken whole
@@ -88,7 +89,7 @@ class SubspaceBuilder:
             basis = np.eye(self.X.shape[0])[:, rows]
             return _in_coordinates(self.X, basis, self._gram[:, rows], rows)
         krylov = _Krylov(self.X, rows)
-        width = max(WIDTH, -(-2 * self.d // BLOCKS))
+        width = max(WIDTH, int(np.ceil(SPARE * self.d / BLOCKS)))
         start = supervision.class_indicators()
         if start is None:  # triplets: contrasts of the leading directions take the place of classes
             krylov.extend(random.standard_normal((len(rows), width)), BLOCKS // 2)
