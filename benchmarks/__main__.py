@@ -3,7 +3,16 @@
 import argparse
 import importlib
 
-MODULES = ("iterations", "decomposition", "minibatches", "neighbours", "alternatives", "voxels", "distributed")
+MODULES = (
+    "iterations",
+    "decomposition",
+    "minibatches",
+    "neighbours",
+    "alternatives",
+    "voxels",
+    "ridge",
+    "distributed",
+)
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.validation import Results
-from flrml import RidgeFLRML, decompose, draw_triplets, knn_accuracy
+from flrml import RidgeFLRML, draw_triplets, knn_accuracy
 from flrml.datasets import open_groups, prepare
 from flrml.exceptions import FlrmlWarning
 from flrml.loss import softplus
@@ -25,7 +25,8 @@ from flrml.pipeline.inputs import load_rows
 from flrml.ridge import plane as solver
 from flrml.ridge.supervision import Labels, Triplets
 
-Fit = Callable[[Any, np.ndarray, Any, Any, int], RidgeFLRML]
+FULL_RANK = 0  # no decomposition takes part
+Fit = Callable[[Any, np.ndarray, Any, int], RidgeFLRML]
 
 
 @contextmanager
@@ -42,8 +43,8 @@ def replaced(place: Any, name: str, value: Any) -> Iterator[None]:
 def plain(**parameters: Any) -> Fit:
     """A fit with some parameters given."""
 
-    def fit(X: Any, y: np.ndarray, groups: Any, spectrum: Any, seed: int) -> RidgeFLRML:
-        return RidgeFLRML(random_state=seed, **parameters).fit(X, y, spectrum=spectrum, groups=groups)
+    def fit(X: Any, y: np.ndarray, groups: Any, seed: int) -> RidgeFLRML:
+        return RidgeFLRML(random_state=seed, **parameters).fit(X, y, groups=groups)
 
     return fit
 
@@ -58,20 +59,20 @@ def with_other(place: Any, name: str, value: Any) -> Fit:
     return fit
 
 
-def without_groups(X: Any, y: np.ndarray, groups: Any, spectrum: Any, seed: int) -> RidgeFLRML:
+def without_groups(X: Any, y: np.ndarray, groups: Any, seed: int) -> RidgeFLRML:
     """A fit that is not told which rows show the same thing."""
-    return plain()(X, y, None, spectrum, seed)
+    return plain()(X, y, None, seed)
 
 
 def sampled(number: int) -> Callable[[Labels, np.ndarray], np.ndarray]:
-    """The contrast of some random triplets per sample, in place of the expectation."""
+    """The contrasts of some random triplets per sample, in place of the expectation."""
 
-    def contrast(labels: Labels, Y: np.ndarray) -> np.ndarray:
+    def contrast_gram(labels: Labels, Y: np.ndarray) -> np.ndarray:
         with warnings.catch_warnings(action="ignore", category=FlrmlWarning):  # some are alone in their class
             drawn = draw_triplets(labels.label, number, 0)
-        return Triplets(drawn, len(Y)).contrast(Y)
+        return Triplets(drawn, len(Y)).contrast_gram(Y)
 
-    return contrast
+    return contrast_gram
 
 
 CHANGES: dict[str, Fit] = {
@@ -81,7 +82,7 @@ CHANGES: dict[str, Fit] = {
     "whitening by the total scatter (ω = 0)": plain(within=0.0),
     "whitening without most of the classes' scatter (ω = 0.9)": plain(within=0.9),
     "smoothed weights": with_other(solver, "weights", softplus),
-    "5 random triplets": with_other(Labels, "contrast", sampled(5)),
+    "5 random triplets": with_other(Labels, "contrast_gram", sampled(5)),
     "classes only (β = 0)": plain(local=0.0),
     "mostly classes (β = 0.1)": plain(local=0.1),
     "the data's own geometry, then rounds (β = 1)": plain(local=1.0),
@@ -104,9 +105,8 @@ def measure(folder: Path, results: Results, seeds: int) -> None:
     if not missing:
         return
     (X, y), (X_test, y_test) = (load_rows(folder / part) for part in ("train", "test"))
-    spectrum = decompose(X, results.max_rank, random_state=0)
     for change, seed in missing:
-        model = CHANGES[change](X, y, groups, spectrum, seed)
+        model = CHANGES[change](X, y, groups, seed)
         results.add(folder.name, change, seed, knn_accuracy(model.transform(X), y, model.transform(X_test), y_test))
 
 
@@ -116,10 +116,9 @@ def main() -> None:
     parser.add_argument("data", nargs="+", help="prepared folders, or names of data sets")
     parser.add_argument("--prepared", type=Path, default=Path("results/data"))
     parser.add_argument("--results", type=Path, default=Path("results/ablation.jsonl"))
-    parser.add_argument("--max-rank", type=int, default=3000)
     parser.add_argument("--seeds", type=int, default=5)
     arguments = parser.parse_args()
-    results, names = Results(arguments.results, arguments.max_rank), []
+    results, names = Results(arguments.results, FULL_RANK), []
     for name in arguments.data:
         folder = Path(name) if Path(name).is_dir() else arguments.prepared / name
         if not folder.is_dir():

@@ -34,7 +34,7 @@ def measure(folder: Path, methods: list[str], results: Results, seeds: int, rows
         missing = [name for name in methods if (data, name, seed) not in results.known]
         if missing:
             random = np.random.RandomState(seed)
-            kept, held = Labels(y, groups).hold_out(0.2, random)
+            kept, held = Labels(y, groups).folds(random)[0]
             if rows is not None:
                 if rows > len(kept):
                     raise SystemExit(f"--rows {rows}: {folder.name} has only {len(kept)} rows to train on")

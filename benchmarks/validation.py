@@ -84,6 +84,6 @@ class Validation:
             self.y,
             model.transform(self.X_held),
             self.y_held,
-            metric=method.neighbor_metric,
+            metric=model.neighbor_metric,
             W=getattr(model, "similarity_", None),
         )

@@ -3,7 +3,7 @@
 from flrml.estimators import FLRML
 from flrml.minibatch import MFLRML
 from flrml.neighbors import knn_accuracy
-from flrml.ridge import RidgeFLRML, RidgeMFLRML
+from flrml.ridge import RidgeFLRML
 from flrml.rows import BinaryRows
 from flrml.spectrum import Spectrum, decompose
 from flrml.triplets import draw_triplets
@@ -14,7 +14,6 @@ __all__ = [
     "MFLRML",
     "BinaryRows",
     "RidgeFLRML",
-    "RidgeMFLRML",
     "Spectrum",
     "decompose",
     "draw_triplets",

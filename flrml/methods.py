@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, Literal
 
+from flrml.baselines.classifiers import LogisticControl, RidgeClassifierControl
 from flrml.baselines.controls import CosineControl, SVDControl
 from flrml.baselines.drml import DRML
 from flrml.baselines.frml import FRML
@@ -27,7 +28,7 @@ from flrml.estimators import FLRML
 from flrml.metric import LowRankMetric
 from flrml.minibatch import MFLRML
 from flrml.reference import ReferenceFLRML, ReferenceMFLRML
-from flrml.ridge import RidgeFLRML, RidgeMFLRML
+from flrml.ridge import RidgeFLRML
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Method:
     @property
     def takes_dask(self) -> bool:
         """Whether ``fit`` takes dask arrays."""
-        return issubclass(self.estimator, FLRML | MFLRML) and not issubclass(self.estimator, RidgeMFLRML)
+        return issubclass(self.estimator, FLRML | MFLRML)
 
     def fit_arguments(self, *, triplets: Any = None, spectrum: Any = None, groups: Any = None) -> dict[str, Any]:
         """Return those of the given keyword arguments that ``fit(X, y, …)`` of this method takes."""
@@ -102,10 +103,9 @@ METHODS: dict[str, Method] = {
     for method in (
         Method("flrml", "FLRML", FLRML, 3, paper="FLRML"),
         Method("flrml-reference", "FLRML (reference)", ReferenceFLRML, 3, paper="FLRML"),
-        Method("flrml-ridge", "RidgeFLRML", RidgeFLRML, 3, labels=True),
+        Method("flrml-ridge", "RidgeFLRML", RidgeFLRML, 4, labels=True),
         Method("mflrml", "M-FLRML", MFLRML, 4, paper="M-FLRML"),
         Method("mflrml-reference", "M-FLRML (reference)", ReferenceMFLRML, 4, paper="M-FLRML"),
-        Method("mflrml-ridge", "RidgeMFLRML", RidgeMFLRML, 4, labels=True),
         Method("oasis", "OASIS", OASIS, 3, paper="OASIS"),
         Method("kissme", "KISSME", KISSME, 3, paper="KISSME"),
         Method("rmml", "RMML", RMML, 3, paper="RMML"),
@@ -120,6 +120,8 @@ METHODS: dict[str, Method] = {
         Method("whitened-svd", "top SVD, whitened", SVDControl, 3, control=True, parameters={"whiten": True}),
         Method("lda", "LDA", LDA, 3, control=True),
         Method("lda-tuned", "LDA, tuned", TunedLDA, 3, control=True),
+        Method("ridge-classifier", "RidgeClassifier", RidgeClassifierControl, 4, control=True),
+        Method("logistic", "LogisticRegression", LogisticControl, 4, control=True),
         Method("nca", "NCA", NCA, 3, control=True),
     )
 }

@@ -17,7 +17,6 @@ from flrml import (
     MFLRML,
     BinaryRows,
     RidgeFLRML,
-    RidgeMFLRML,
     decompose,
     draw_triplets,
     knn_accuracy,
@@ -28,7 +27,7 @@ from flrml.loss import softplus
 from flrml.reference import ReferenceFLRML, ReferenceMFLRML, decompose_centered
 from flrml.triplets import contrast_matrix, triplet_counts
 
-ALL = (FLRML, MFLRML, ReferenceFLRML, ReferenceMFLRML, RidgeFLRML, RidgeMFLRML)
+ALL = (FLRML, MFLRML, ReferenceFLRML, ReferenceMFLRML, RidgeFLRML)
 both = pytest.mark.parametrize("Estimator", [FLRML, MFLRML])
 every = pytest.mark.parametrize("Estimator", ALL)
 

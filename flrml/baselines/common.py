@@ -18,6 +18,16 @@ from flrml.spectrum import Spectrum, decompose
 BLOCK_VALUES = 2**22  # values of a temporary array that is made block by block
 
 
+class ValidatedMetric:
+    """Class attribute ``neighbor_metric`` of methods that choose it in ``fit``: then ``neighbor_metric_``."""
+
+    CHOICES = ("cosine", "euclidean")
+
+    def __get__(self, estimator: Any, owner: type) -> str:
+        """Return the metric chosen, or the first choice before ``fit``."""
+        return getattr(estimator, "neighbor_metric_", self.CHOICES[0])
+
+
 class Baseline(LowRankMetric):
     """A method to compare with."""
 

@@ -1,7 +1,8 @@
 """Linear discriminant analysis on the reduced data: by scikit-learn, and with a shrinkage that is validated."""
 
+from itertools import product
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -11,8 +12,9 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from flrml.baselines.common import ReducedBaseline, no_solution_if_singular
-from flrml.ridge.selection import folds
+from flrml.baselines.common import ReducedBaseline, ValidatedMetric, no_solution_if_singular
+from flrml.neighbors import knn_accuracy
+from flrml.ridge.selection import held_out
 from flrml.ridge.supervision import Labels
 from flrml.spectrum import Spectrum
 
@@ -79,9 +81,11 @@ class LDA(ReducedBaseline):
 
 
 class TunedLDA(ReducedBaseline):
-    """Linear discriminant analysis whose shrinkage is chosen by cosine 5-NN on training rows held out.
+    """Linear discriminant analysis whose shrinkage is chosen by 5-NN on training rows held out.
 
-    The held-out rows are those on which :class:`flrml.RidgeFLRML` makes its choices; groups stay together.
+    The held-out rows are those on which :class:`flrml.RidgeFLRML` makes its choices; groups stay together. They
+    also decide between cosine and Euclidean distance: two classes have a single direction, in which the cosine
+    tells no more than the sign.
 
     Parameters
     ----------
@@ -98,13 +102,15 @@ class TunedLDA(ReducedBaseline):
         The map.
     shrinkage_ : float
         The shrinkage chosen.
+    neighbor_metric_ : {"cosine", "euclidean"}
+        How embedded rows are compared.
     n_iter_ : int
         1; the solution is closed-form.
     history_ : ndarray of shape (0,)
         Empty.
     """
 
-    neighbor_metric: ClassVar[str] = "cosine"
+    neighbor_metric = ValidatedMetric()
     _parameter_constraints: dict = {
         name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "max_rank", "random_state")
     }
@@ -120,17 +126,20 @@ class TunedLDA(ReducedBaseline):
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         label, random = self._check_classes(X, y), check_random_state(self.random_state)
         reduced = self._reduce(X, spectrum, random)
-        supervision, Z = Labels(label, self._check_groups(X, groups)), reduced.Z
-        parts = [(rows, held, _Scatter(Z[rows], label[rows])) for rows, held in folds(supervision, random)]
+        Z = reduced.Z
+        supervision = Labels(label, self._check_groups(X, groups))
+        parts = [(rows, held, _Scatter(Z[rows], label[rows])) for rows, held in held_out(supervision, random)]
 
-        def n_right(shrinkage: float) -> int:
-            found = 0
+        right = dict.fromkeys(product(SHRINKAGES, ValidatedMetric.CHOICES), 0.0)
+        for shrinkage in SHRINKAGES:
             for rows, held, scatter in parts:
                 W = scatter.discriminants(shrinkage, self.n_components)
-                found += supervision.judge(Z[rows] @ W, rows, Z[held] @ W, held)[0]
-            return found
-
-        self.shrinkage_ = max(SHRINKAGES, key=n_right) if parts else SHRINKAGES[3]
+                Y, Y_held = Z[rows] @ W, Z[held] @ W
+                for metric in ValidatedMetric.CHOICES:
+                    accuracy = knn_accuracy(Y, label[rows], Y_held, label[held], metric=metric)
+                    right[shrinkage, metric] += len(held) * accuracy
+        default = (SHRINKAGES[3], ValidatedMetric.CHOICES[0])
+        self.shrinkage_, self.neighbor_metric_ = max(right, key=right.__getitem__) if parts else default
         W = _Scatter(Z, label).discriminants(self.shrinkage_, self.n_components)
         self._set_result(reduced.lift(W.T))
         return self

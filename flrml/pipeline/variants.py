@@ -66,7 +66,7 @@ def compare_variants(
             return {"accuracies": accuracies, "objective": np.asarray(model.history_, dtype=float).tolist()}
 
         def ridge(**more: Any) -> Any:
-            return make("flrml-ridge", **more).fit(X, y, spectrum=bound["plain"], groups=groups)
+            return make("flrml-ridge", **more).fit(X, y, groups=groups)
 
         chosen = ridge()
         form = {"within": chosen.within_, "local": chosen.local_}

@@ -1,6 +1,5 @@
 """RidgeFLRML: the model of FLRML with ridge whitening, triplets in expectation and a closed form."""
 
 from flrml.ridge.estimator import RidgeFLRML
-from flrml.ridge.minibatch import RidgeMFLRML
 
-__all__ = ["RidgeFLRML", "RidgeMFLRML"]
+__all__ = ["RidgeFLRML"]

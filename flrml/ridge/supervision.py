@@ -1,16 +1,17 @@
-"""What tells rows apart, for the ``"ridge"`` variant: labels, or given triplets.
+"""Labels or triplets as the supervision of RidgeFLRML.
 
-Both offer the same: the contrast of every row in expectation, the pairs inside the margin of a learned metric, and
-a verdict on rows that are held out. Rows of one group (``groups``) show the same thing, such as the poses of one
-model; none of them is another's positive, and they stay together when rows are held out.
+Both offer the same: contrasts in expectation, the pairs inside the margin of a learned metric, splits of the rows,
+and a verdict on held-out rows. Rows of one group (``groups``) show the same object, such as the poses of one model:
+in rounds they are not positives of one another, and they are held out together.
 """
 
-from collections.abc import Iterator
+import warnings
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.model_selection import KFold, StratifiedKFold
 
 from flrml.neighbors import majority_vote
 from flrml.triplets import contrast_matrix, triplet_counts
@@ -18,78 +19,89 @@ from flrml.triplets import contrast_matrix, triplet_counts
 Parts = tuple[NDArray, NDArray]  # rows to learn from, and rows to validate on
 
 N_NEIGHBORS = 5  # positives and negatives of an anchor, and neighbours that vote
+N_FOLDS = 5
 BLOCK_VALUES = 2**20  # similarities held at once: they stay in the processor's cache
 
 
 class Supervision(Protocol):
-    """What the solver of :mod:`flrml.ridge` asks of labels or triplets."""
+    """Supervision of n rows, by labels or by triplets."""
 
     groups: NDArray  # number of each row's group
 
-    def contrast(self, Y: NDArray) -> NDArray:
-        """½ (A + Aᵀ) Y, where row i of A takes the mean of i's positives minus that of its negatives."""
+    def class_indicators(self) -> NDArray | None:
+        """Return the indicators of the classes (n × C), of unit length; None if classes are unknown."""
 
     def class_means(self, Y: NDArray) -> NDArray:
-        """The mean of each class, times the root of its size; no rows where classes are unknown."""
+        """Return the mean of each class, times the root of its size; no rows if classes are unknown."""
+
+    def contrast(self, Y: NDArray) -> NDArray:
+        """Return ½ (A + Aᵀ) Y, where row i of A Y is the mean of i's positives minus that of its negatives."""
+
+    def contrast_gram(self, Y: NDArray) -> NDArray[np.float64]:
+        """Return ½ Yᵀ (A + Aᵀ) Y."""
 
     def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
-        """Pairs (i, j) of unit rows Y inside the margin, their weights, and the mean hinge in margins."""
+        """Return pairs (i, j) of unit rows Y inside the margin, their weights, and the mean hinge in margins."""
 
     def draw(self, size: int, random: np.random.RandomState) -> NDArray:
-        """At most so many random rows among which there are triplets."""
+        """Draw at most ``size`` rows among which there are triplets."""
 
     def subset(self, rows: NDArray) -> "Supervision":
-        """The same for some of the rows."""
+        """Return the supervision of some of the rows."""
 
-    def hold_out(self, share: float, random: np.random.RandomState) -> Parts:
-        """Row numbers to learn from and to validate on."""
+    def folds(self, random: np.random.RandomState) -> list[Parts]:
+        """Split the rows into N_FOLDS parts, each held out once; groups stay together."""
 
-    def folds(self, number: int, random: np.random.RandomState) -> list[Parts]:
-        """The same so many times, each time with other rows to validate on."""
-
-    def judge(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> tuple[int, int]:
-        """How often the embedded ``rows`` are right about the ``held`` ones, and how often they are asked."""
+    def judge(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> tuple[NDArray, NDArray]:
+        """Return decisions of embedded ``rows`` about ``held`` ones, 1 if right, and the group of each."""
 
 
 class Labels:
-    """Labels as supervision: all rows of the class are positives, all others negatives.
+    """Labels as supervision: the positives of a row are its class, the negatives all other rows.
 
     Parameters
     ----------
     label : ndarray of shape (n,)
-        Classes as numbers 0, 1, ….
+        Classes as numbers.
     groups : ndarray of shape (n,) or None
-        Rows with the same number are no positives of one another.
+        Rows with the same number show the same object.
     """
 
     def __init__(self, label: NDArray, groups: NDArray | None = None):
         n = len(label)
         self.label = np.unique(label, return_inverse=True)[1]
+        self._alone = groups is None
         self.groups = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
         size = np.bincount(self.label)
-        # Rows of one class and one group, none of which is a positive of the others.
-        self._kin, kin_size = np.unique(
-            self.label * (self.groups.max() + 1) + self.groups, return_inverse=True, return_counts=True
-        )[1:]
-        n_positives, n_negatives = size[self.label] - kin_size[self._kin], n - size[self.label]
-        has_triplets = (n_positives > 0) & (n_negatives > 0)
-        self.anchors = np.flatnonzero(has_triplets)
-        self._for_positives = has_triplets / np.maximum(n_positives, 1)
-        self._for_negatives = has_triplets / np.maximum(n_negatives, 1)
-        self._alone = len(kin_size) == n
+        kin = self.label * (self.groups.max() + 1) + self.groups
+        _, first, kin_number, kin_size = np.unique(kin, return_index=True, return_inverse=True, return_counts=True)
+        has_negatives = size[self.label] < n
+        self.anchors = np.flatnonzero((size[self.label] > kin_size[kin_number]) & has_negatives)
+        # A class with a single object has no positives, so that nothing is learned from it.
+        weight = (np.bincount(self.label[first], minlength=len(size)) > 1) & (size < n)
+        root = np.sqrt(size)
+        against = np.outer(root / np.maximum(n - size, 1), root)
+        np.fill_diagonal(against, 0)
+        contrasts = weight[:, None] * (np.eye(len(size)) - against)
+        self._contrasts = (contrasts + contrasts.T) / 2
+        self._indicators = _members(self.label, np.float64) @ sp.diags(1 / np.maximum(root, 1))
 
-    def contrast(self, Y: NDArray) -> NDArray:
-        """½ (A + Aᵀ) Y from sums over classes, in O(n d)."""
-        a, b = (w.astype(Y.dtype)[:, None] for w in (self._for_positives, self._for_negatives))
-        out = (a + b) * self._class_sums(Y) - b * Y.sum(axis=0) - a * self._kin_sums(Y)
-        aY, bY = a * Y, b * Y
-        out += self._class_sums(aY + bY) - bY.sum(axis=0) - self._kin_sums(aY)
-        return 0.5 * out
+    def class_indicators(self) -> NDArray:
+        """Return the indicators of the classes, of unit length."""
+        return self._indicators.toarray()
 
     def class_means(self, Y: NDArray) -> NDArray:
-        """The mean of each class, times the root of its size."""
-        size = np.bincount(self.label)
-        return _members(self.label, Y.dtype).T @ Y / np.sqrt(np.maximum(size, 1)).astype(Y.dtype)[:, None]
+        """Return the mean of each class, times the root of its size."""
+        return self._indicators.T.astype(Y.dtype) @ Y
+
+    def contrast(self, Y: NDArray) -> NDArray:
+        """Return ½ (A + Aᵀ) Y from the class means, in O(n d)."""
+        return self._indicators.astype(Y.dtype) @ (self._contrasts.astype(Y.dtype) @ self.class_means(Y))
+
+    def contrast_gram(self, Y: NDArray) -> NDArray[np.float64]:
+        """Return ½ Yᵀ (A + Aᵀ) Y from the class means."""
+        means = self.class_means(Y).astype(np.float64)
+        return means.T @ self._contrasts @ means
 
     def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
         """Pairs of rows with their nearest positives and negatives, weighted by the triplets they violate."""
@@ -116,50 +128,34 @@ class Labels:
         return _inside(anchors, j, similarity, margin)
 
     def draw(self, size: int, random: np.random.RandomState) -> NDArray:
-        """Random rows."""
+        """Draw rows."""
         n = len(self.label)
-        return np.arange(n) if n <= size else random.choice(n, size, replace=False)
+        return np.arange(n) if n <= size else np.sort(random.choice(n, size, replace=False))
 
     def subset(self, rows: NDArray) -> "Labels":
-        """The same for some of the rows."""
+        """Return the labels of some of the rows."""
         return Labels(self.label[rows], None if self._alone else self.groups[rows])
 
-    def hold_out(self, share: float, random: np.random.RandomState) -> Parts:
-        """Hold out a share of the groups of every class; a class with a single group loses none."""
-        chosen = []
-        for mine in self._groups_of_classes(random):
-            wanted = round(share * len(mine))
-            chosen.append(mine[: min(max(wanted, 1 if wanted or len(mine) > 4 else 0), len(mine) - 1)])
-        return _apart(self.groups, np.concatenate(chosen))
-
-    def folds(self, number: int, random: np.random.RandomState) -> list[Parts]:
-        """Deal out the groups of every class; a class with a single group is held out in no fold."""
-        dealt: list[list[NDArray]] = [[] for _ in range(number)]
-        for label, mine in enumerate(self._groups_of_classes(random)):
-            for a, some in enumerate(np.array_split(mine, number) if len(mine) > 1 else []):
-                dealt[(label + a) % number].append(some)  # small classes begin with different folds
-        return [_apart(self.groups, np.concatenate([self.groups[:0], *fold])) for fold in dealt]
-
-    def _groups_of_classes(self, random: np.random.RandomState) -> Iterator[NDArray]:
-        """The groups of each class in random order."""
+    def folds(self, random: np.random.RandomState) -> list[Parts]:
+        """Split the groups, stratified by the label of their first row; no folds if no class has two groups."""
         first = np.unique(self.groups, return_index=True)[1]
-        for label in range(self.label.max() + 1):
-            yield random.permutation(self.groups[first][self.label[first] == label])
+        label = self.label[first]
+        number = min(N_FOLDS, int(np.bincount(label).max()))
+        if number < 2:
+            return []
+        splitter = StratifiedKFold(number, shuffle=True, random_state=random)
+        with warnings.catch_warnings():  # a class with few members is held out in some folds only, as it should be
+            warnings.simplefilter("ignore", UserWarning)
+            return [_apart(self.groups, held) for _, held in splitter.split(label, label)]
 
-    def judge(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> tuple[int, int]:
-        """Number of held rows that 5-NN by cosine gets right, and of all of them."""
+    def judge(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> tuple[NDArray, NDArray]:
+        """Return for each held row whether 5-NN by cosine is right."""
         train, test = unit_rows(Y), unit_rows(Y_held)
         found = np.empty((len(test), min(N_NEIGHBORS, len(train))), dtype=np.int64)
         for block in _blocks(len(test), len(train)):
             found[block] = _largest(test[block] @ train.T, found.shape[1])[0]
         predicted = majority_vote(self.label[rows][found], np.empty(0))
-        return int(np.sum(predicted == self.label[held])), len(held)
-
-    def _class_sums(self, Y: NDArray) -> NDArray:
-        return _sums(Y, self.label)
-
-    def _kin_sums(self, Y: NDArray) -> NDArray:
-        return Y if self._alone else _sums(Y, self._kin)
+        return (predicted == self.label[held]).astype(np.float64), self.groups[held]
 
 
 class Triplets:
@@ -177,16 +173,25 @@ class Triplets:
 
     def __init__(self, triplets: NDArray, n: int, groups: NDArray | None = None):
         self.triplets, self.n = triplets, n
-        self.groups = np.arange(n) if groups is None else groups
+        self.groups = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
         self._contrasts = contrast_matrix(*triplet_counts(triplets, n))
 
-    def contrast(self, Y: NDArray) -> NDArray:
-        """½ (A + Aᵀ) Y with A of the given triplets."""
-        return (0.5 * (self._contrasts @ Y + self._contrasts.T @ Y)).astype(Y.dtype)
+    def class_indicators(self) -> None:
+        """Return None: triplets do not name classes."""
+        return
 
     def class_means(self, Y: NDArray) -> NDArray:
-        """No rows: triplets know of no classes."""
+        """Return no rows: triplets do not name classes."""
         return Y[:0]
+
+    def contrast(self, Y: NDArray) -> NDArray:
+        """Return ½ (A + Aᵀ) Y with A of the given triplets."""
+        return (0.5 * (self._contrasts @ Y + self._contrasts.T @ Y)).astype(Y.dtype)
+
+    def contrast_gram(self, Y: NDArray) -> NDArray[np.float64]:
+        """Return ½ Yᵀ (A + Aᵀ) Y with A of the given triplets."""
+        G = (Y.T @ (self._contrasts @ Y)).astype(np.float64)
+        return (G + G.T) / 2
 
     def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
         """Pairs of the triplets that the metric violates, or satisfies by less than the margin."""
@@ -195,37 +200,36 @@ class Triplets:
         return _inside(i, np.column_stack((j, k)), similarity, margin)
 
     def draw(self, size: int, random: np.random.RandomState) -> NDArray:
-        """All rows, or those of random triplets."""
+        """Draw all rows, or those of random triplets."""
         if self.n <= size:
             return np.arange(self.n)
         return np.unique(random.permutation(self.triplets)[: size // 3])
 
     def subset(self, rows: NDArray) -> "Triplets":
-        """The triplets all of whose samples are among the rows, with their new numbers."""
+        """Return the triplets all of whose samples are among the rows, with their new numbers."""
         place = np.full(self.n, -1)
         place[rows] = np.arange(len(rows))
         T = place[self.triplets]
         return Triplets(T[(T >= 0).all(axis=1)], len(rows), self.groups[rows])
 
-    def hold_out(self, share: float, random: np.random.RandomState) -> Parts:
-        """Hold out a share of the groups."""
-        names = random.permutation(np.unique(self.groups))
-        return _apart(self.groups, names[: int(share * len(names))])
+    def folds(self, random: np.random.RandomState) -> list[Parts]:
+        """Split the groups."""
+        n_groups = int(self.groups.max()) + 1
+        if n_groups < N_FOLDS:
+            return []
+        splitter = KFold(N_FOLDS, shuffle=True, random_state=random)
+        return [_apart(self.groups, held) for _, held in splitter.split(np.empty(n_groups))]
 
-    def folds(self, number: int, random: np.random.RandomState) -> list[Parts]:
-        """Deal out the groups."""
-        names = random.permutation(np.unique(self.groups))
-        return [_apart(self.groups, some) for some in np.array_split(names, number)]
-
-    def judge(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> tuple[int, int]:
-        """Of the triplets that start from a row held out and end in known rows: satisfied ones, and all."""
+    def judge(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> tuple[NDArray, NDArray]:
+        """Return for each triplet that starts from a held row and ends in known rows whether it is satisfied."""
         place = np.full(self.n, -1)
         both = np.concatenate((rows, held))
         place[both] = np.arange(len(both))
         T = place[self.triplets]
         T = T[(T[:, 0] >= len(rows)) & (T >= 0).all(axis=1)]
         U = unit_rows(np.vstack((Y, Y_held)))
-        return int(np.sum(_dots(U, T[:, 0], T[:, 1]) > _dots(U, T[:, 0], T[:, 2]))), len(T)
+        satisfied = _dots(U, T[:, 0], T[:, 1]) > _dots(U, T[:, 0], T[:, 2])
+        return satisfied.astype(np.float64), self.groups[both[T[:, 0]]]
 
 
 def _apart(groups: NDArray, chosen: NDArray) -> Parts:
@@ -285,11 +289,6 @@ def _largest(similarity: NDArray, k: int) -> tuple[NDArray, NDArray]:
 def _blocks(n: int, width: int) -> list[slice]:
     step = max(1, BLOCK_VALUES // max(width, 1))
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
-
-
-def _sums(Y: NDArray, number: NDArray) -> NDArray:
-    """For each row, the sum of the rows with the same number."""
-    return (_members(number, Y.dtype).T @ Y)[number]
 
 
 def _members(number: NDArray, dtype: Any) -> sp.csr_matrix:

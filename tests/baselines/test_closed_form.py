@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import scipy.linalg
+from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import TruncatedSVD
+from sklearn.preprocessing import normalize
 
 from flrml import BinaryRows, knn_accuracy
 from flrml.baselines.controls import CosineControl, SVDControl
@@ -11,7 +13,7 @@ from flrml.baselines.kissme import KISSME, metric_of, pair_covariances
 from flrml.baselines.lda import LDA, SHRINKAGES, TunedLDA
 from flrml.baselines.rmml import RMML, geodesic_metric
 from flrml.exceptions import NoSolutionError
-from flrml.ridge.selection import folds
+from flrml.ridge.selection import held_out
 from flrml.ridge.supervision import Labels
 
 
@@ -83,19 +85,29 @@ def test_tuned_lda_has_the_best_shrinkage_over_folds(random):
         shrunk = (1 - shrinkage) * within + shrinkage * np.trace(within) / 8 * np.eye(8)
         return scipy.linalg.eigh(between, shrunk)[1][:, -3:]
 
-    def n_right(shrinkage):
+    def n_right(shrinkage, metric):
         found = 0
-        for rows, held in folds(Labels(y, groups), np.random.RandomState(5)):
+        for rows, held in held_out(Labels(y, groups), np.random.RandomState(5)):
             L = directions(shrinkage, rows)
-            found += round(len(held) * knn_accuracy(X[rows] @ L, y[rows], X[held] @ L, y[held]))
+            found += round(len(held) * knn_accuracy(X[rows] @ L, y[rows], X[held] @ L, y[held], metric=metric))
         return found
 
     model = TunedLDA(random_state=5).fit(X, y, groups=groups)
-    scores = {shrinkage: n_right(shrinkage) for shrinkage in SHRINKAGES}
+    scores = {(s, metric): n_right(s, metric) for s in SHRINKAGES for metric in ("cosine", "euclidean")}
     assert len(set(scores.values())) > 1
-    assert scores[model.shrinkage_] == max(scores.values())
+    assert scores[model.shrinkage_, model.neighbor_metric] == max(scores.values())
     expected = directions(model.shrinkage_)
     np.testing.assert_allclose(model.get_mahalanobis_matrix(), expected @ expected.T, rtol=1e-6, atol=1e-9)
+
+
+def test_tuned_lda_compares_two_classes_by_distance():
+    """They have one direction, in which all rows of positive features may have the same sign."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = normalize(X)
+    model = TunedLDA(random_state=0).fit(X[::2], y[::2])
+    embedded, others = model.transform(X[::2]), model.transform(X[1::2])
+    assert (TunedLDA.neighbor_metric, model.neighbor_metric) == ("cosine", "euclidean")
+    assert knn_accuracy(embedded, y[::2], others, y[1::2], metric=model.neighbor_metric) > 0.88
 
 
 def test_svd_control_is_the_truncated_svd(small_digits):

@@ -10,11 +10,11 @@ from flrml import RidgeFLRML
 def test_a_run_that_was_cut_goes_on(tmp_path, monkeypatch, capsys):
     fitted = []
 
-    def fit(X, y, groups, spectrum, seed):
+    def fit(X, y, groups, seed):
         fitted.append(seed)
         if len(fitted) == 2:
             raise KeyboardInterrupt
-        return RidgeFLRML(10, ridge=1.0, within=0.0, local=1.0, rounds=0).fit(X, y, spectrum=spectrum)
+        return RidgeFLRML(10, ridge=1.0, within=0.0, local=1.0, rounds=0).fit(X, y)
 
     monkeypatch.setattr(ablation, "CHANGES", {"auto": fit, "without `groups`": fit})
     place = ["--prepared", str(tmp_path / "data"), "--results", str(tmp_path / "results.jsonl")]
@@ -38,7 +38,7 @@ def test_a_change_changes_the_map_and_is_undone(change):
     X = np.hstack((random.randn(300, 60), 0.5 * np.eye(3)[y]))
 
     def learned(change):
-        return ablation.CHANGES[change](X, y, None, None, 0).get_mahalanobis_matrix()
+        return ablation.CHANGES[change](X, y, None, 0).get_mahalanobis_matrix()
 
     before, changed = learned("auto"), learned(change)
     assert abs(before - changed).max() > 1e-6 * abs(before).max()

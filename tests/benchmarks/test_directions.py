@@ -3,7 +3,6 @@ import scipy.linalg
 
 from benchmarks import directions
 from flrml import decompose, knn_accuracy
-from flrml.ridge.plane import explicit
 from flrml.ridge.supervision import Labels
 
 
@@ -11,16 +10,16 @@ def test_the_first_row_is_the_discriminant_analysis_of_class_means(digits, monke
     X, y = digits[:2]
     monkeypatch.setattr(directions, "D", 30)
     spectrum = decompose(X, 40, random_state=0)
-    V, sigma, g = explicit(spectrum), spectrum.singular_values, 0.5
+    V, sigma, g = spectrum @ np.eye(spectrum.rank), spectrum.singular_values, 0.5
     found = dict(directions.scores(V, sigma, y, g, seed=3))
 
-    kept, held = Labels(y).hold_out(0.2, np.random.RandomState(3))
+    kept, held = Labels(y).folds(np.random.RandomState(3))[0]
     Z, z, n = V[kept] * sigma, y[kept], len(kept)
     contrasts = [Z[z == label].sum(axis=0) for label in z]
     A = np.array(
         [
-            (own - row) / (np.sum(z == label) - 1) - (Z.sum(axis=0) - own) / (n - np.sum(z == label))
-            for row, label, own in zip(Z, z, contrasts, strict=True)
+            own / np.sum(z == label) - (Z.sum(axis=0) - own) / (n - np.sum(z == label))
+            for label, own in zip(z, contrasts, strict=True)
         ]
     )
     H = (Z.T @ A + A.T @ Z) / 2

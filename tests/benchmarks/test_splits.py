@@ -32,12 +32,12 @@ def test_methods_are_judged_on_rows_held_out_and_only_once(tmp_path, monkeypatch
         ("flrml-reference", 1),
     ]
     X, y = open_split(folder / "train")
-    kept, held = Labels(y).hold_out(0.2, np.random.RandomState(1))
+    kept, held = Labels(y).folds(np.random.RandomState(1))[0]
     assert found[1][-1] == knn_accuracy(X[kept], y[kept], X[held], y[held])
     assert capsys.readouterr().out.splitlines()[-1].startswith("| flrml-reference | ")
 
     few = run("cosine", rows=["--rows", "50"])[-1]
     random = np.random.RandomState(1)
-    rows, held = Labels(y).hold_out(0.2, random)
+    rows, held = Labels(y).folds(random)[0]
     rows = random.choice(rows, 50, replace=False)
     assert few == [500, "digits, 50 rows", "cosine", 1, knn_accuracy(X[rows], y[rows], X[held], y[held])]

@@ -1,0 +1,127 @@
+"""Linear classifiers of scikit-learn as maps: the decision values of the classes are the embedding.
+
+These are what one would pick for labelled text. A map has no intercept, so that the offsets of the decision values
+are left out. Rows are compared by their nearest neighbours, as for every other method, not by the largest value.
+"""
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import _fit_context
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+
+from flrml.baselines.common import Baseline, ValidatedMetric
+from flrml.neighbors import knn_accuracy
+from flrml.ridge.selection import held_out
+from flrml.ridge.supervision import Labels
+
+POSITIVE = Interval(Real, 0, None, closed="neither")
+
+
+class _LinearClassifier(Baseline):
+    """A linear classifier whose coefficients are the map.
+
+    The neighbours of embedded rows are found by cosine or by Euclidean distance, whichever is more accurate on
+    held-out rows.
+    """
+
+    neighbor_metric = ValidatedMetric()
+    neighbor_metric_: str
+
+    def _classifier(self, random: np.random.RandomState) -> Any:
+        raise NotImplementedError
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Any:
+        """Learn the coefficients; rows of one group are held out together."""
+        X = self._check_rows(X, reset=True, ensure_min_samples=3)
+        X = X[:] if not isinstance(X, np.ndarray) else X  # scikit-learn takes arrays and CSR matrices
+        label, random = self._check_classes(X, y), check_random_state(self.random_state)
+        right = dict.fromkeys(ValidatedMetric.CHOICES, 0.0)
+        for rows, held in held_out(Labels(label, groups), random):
+            if len(np.unique(label[rows])) > 1:
+                W = self._coefficients(X[rows], label[rows], random).T
+                Y, Y_held = X[rows] @ W, X[held] @ W
+                for metric in right:
+                    right[metric] += len(held) * knn_accuracy(Y, label[rows], Y_held, label[held], metric=metric)
+        self.neighbor_metric_ = max(right, key=right.__getitem__)
+        self._set_result(self._coefficients(X, label, random).astype(X.dtype, copy=False))
+        return self
+
+    def _coefficients(self, X: Any, label: NDArray, random: np.random.RandomState) -> NDArray:
+        return np.atleast_2d(self._classifier(random).fit(X, label).coef_)
+
+
+class RidgeClassifierControl(_LinearClassifier):
+    """Decision values of scikit-learn's RidgeClassifier.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Penalty, as scikit-learn has it.
+    random_state : int, RandomState or None
+        Seed of the rows that are held out.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (C, D), or (1, D) for two classes
+        The coefficients.
+    neighbor_metric_ : {"cosine", "euclidean"}
+        How embedded rows are compared.
+    n_iter_ : int
+        1.
+    history_ : ndarray of shape (0,)
+        Empty.
+    """
+
+    _parameter_constraints: dict = {"alpha": [POSITIVE], "random_state": ["random_state"]}
+
+    def __init__(self, alpha: float = 1.0, *, random_state: Any = None):
+        self.alpha = alpha
+        self.random_state = random_state
+
+    def _classifier(self, random: np.random.RandomState) -> RidgeClassifier:
+        return RidgeClassifier(alpha=self.alpha, random_state=random)
+
+
+class LogisticControl(_LinearClassifier):
+    """Decision values of scikit-learn's LogisticRegression.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Inverse of the penalty, as scikit-learn has it.
+    max_iter : int, default 1000
+        Largest number of iterations.
+    random_state : int, RandomState or None
+        Seed of the rows that are held out.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (C, D), or (1, D) for two classes
+        The coefficients.
+    neighbor_metric_ : {"cosine", "euclidean"}
+        How embedded rows are compared.
+    n_iter_ : int
+        1.
+    history_ : ndarray of shape (0,)
+        Empty.
+    """
+
+    _parameter_constraints: dict = {
+        "C": [POSITIVE],
+        "max_iter": [Interval(Real, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(self, C: float = 1.0, *, max_iter: int = 1000, random_state: Any = None):
+        self.C = C
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _classifier(self, random: np.random.RandomState) -> LogisticRegression:
+        return LogisticRegression(C=self.C, max_iter=self.max_iter)

@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flrml import draw_triplets
+from flrml.ridge import subspace
+from flrml.ridge.subspace import SubspaceBuilder, choose_method, mean_square
+from flrml.ridge.supervision import Labels, Triplets
+from flrml.rows import BinaryRows
+
+from . import literal
+
+
+def build(X, supervision, rows=None, d=10, seed=0):
+    rows = np.arange(X.shape[0]) if rows is None else rows
+    return SubspaceBuilder(X, d).build(supervision.subset(rows), rows, np.random.RandomState(seed))
+
+
+def directions(found, X):
+    return found.lift(np.eye(found.images.shape[1])) if found.dual is not None else np.eye(X.shape[1])
+
+
+@pytest.fixture
+def only_krylov(monkeypatch):
+    monkeypatch.setattr(subspace, "SHORT_SIDE", {"rows": 0, "columns": 0})
+
+
+@pytest.fixture
+def tall():
+    random = np.random.RandomState(0)
+    y = np.arange(500) % 4
+    X = random.standard_normal((500, 60)) * np.logspace(0, -1.5, 60) + 0.2 * random.standard_normal((4, 60))[y]
+    return X, y
+
+
+def test_the_short_side_decides_the_method():
+    assert choose_method(np.empty((5000, 300))) == "columns"
+    assert choose_method(sp.random(5000, 900, 0.5, format="csr")) == "columns"
+    assert choose_method(sp.random(5000, 900, 0.01, format="csr")) == "krylov"
+    assert choose_method(np.empty((300, 5000))) == "rows"
+    assert choose_method(np.empty((3000, 5000))) == "krylov"
+
+
+@pytest.mark.parametrize("side", ["rows", "columns", "krylov"])
+def test_the_images_are_the_rows_in_orthonormal_directions(text, monkeypatch, side):
+    X, y = text
+    limits = {"rows": 0, "columns": 0} | ({side: 1000} if side != "krylov" else {})
+    monkeypatch.setattr(subspace, "SHORT_SIDE", limits)
+    rows = np.arange(0, 160, 2)
+    found = build(X, Labels(y), rows)
+    Z = directions(found, X)
+    assert np.allclose(Z.T @ Z, np.eye(Z.shape[1]), atol=1e-8)
+    assert np.allclose(found.images, X @ Z, atol=1e-8)
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 0.1, 10.0])
+def test_ridge_regression_on_the_classes_is_solved_at_full_rank(only_krylov, tall, ridge):
+    """Twelve blocks of ten columns reach the rank 60 of the data, so that the solution is exact."""
+    X, y = tall
+    found = build(X, Labels(y))
+    gamma = ridge * literal.mean_square_of_singular_values(X)
+    E = found.images
+    C = np.linalg.solve(E.T @ E + gamma * np.eye(E.shape[1]), E.T @ np.eye(4)[y])
+    expected = literal.ridge_regression(X, y, ridge)
+    assert np.allclose(found.lift(C), expected, atol=1e-6 * abs(expected).max())
+
+
+def test_more_blocks_come_closer_to_ridge_regression(only_krylov, text, monkeypatch):
+    X, y = text
+    expected = literal.ridge_regression(X.toarray(), y, 0.1)
+    errors = []
+    for blocks in (1, 2, 4, 8):
+        monkeypatch.setattr(subspace, "BLOCKS", blocks)
+        monkeypatch.setattr(subspace, "FEWEST_BLOCKS", blocks)
+        monkeypatch.setattr(subspace, "WIDTH", 4)
+        found = build(X, Labels(y), d=1)
+        E = found.images
+        C = np.linalg.solve(E.T @ E + 0.1 * np.eye(E.shape[1]), E.T @ np.eye(4)[y])
+        errors.append(np.linalg.norm(found.lift(C) - expected) / np.linalg.norm(expected))
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.03 < errors[0] / 3
+
+
+def test_held_out_rows_take_no_part(only_krylov, tall):
+    X, y = tall
+    rows = np.arange(0, 500, 3)
+    other = X.copy()
+    other[1::3] = 7.0
+    first, second = (build(data, Labels(y), rows) for data in (X, other))
+    assert np.allclose(first.images[rows], second.images[rows])
+    assert np.array_equal(first.dual[1], np.zeros(first.dual.shape[1]))
+
+
+@given(st.integers(1, 6), st.integers(2, 40), st.integers(0, 2**16))
+def test_the_basis_is_orthonormal_whatever_the_rank(rank, n, seed):
+    random = np.random.RandomState(seed)
+    X = random.standard_normal((n, rank)) @ random.standard_normal((rank, 50))
+    krylov = subspace._Krylov(X, np.arange(n))
+    krylov.extend(np.hstack((X[:, :3], X[:, :2], np.zeros((n, 1)))), 5)  # columns that depend on one another
+    B, KB = krylov.basis_and_images()
+    assert np.allclose(B.T @ B, np.eye(B.shape[1]), atol=1e-9)
+    assert np.allclose(KB, X @ (X.T @ B))
+    assert B.shape[1] <= min(n, max(rank, 1) + 3)
+
+
+def test_many_classes_do_not_widen_the_blocks(only_krylov, monkeypatch):
+    monkeypatch.setattr(subspace, "MOST_CLASSES", 12)
+    random = np.random.RandomState(0)
+    y = np.arange(400) % 40
+    X = random.standard_normal((40, 80))[y] + 0.1 * random.standard_normal((400, 80))
+    found = build(X, Labels(y), d=5)
+    assert found.images.shape[1] <= 12 * subspace.BLOCKS
+    assert found.images.shape[1] >= 12
+
+
+def test_contrasts_of_triplets_are_in_the_space(only_krylov, tall):
+    X, y = tall
+    supervision = Triplets(draw_triplets(y, 5, 0), 500)
+    found = build(X, supervision)
+    leading = np.linalg.svd(X, full_matrices=False)[0][:, :2]
+    wanted = X.T @ supervision.contrast(leading)
+    Z = directions(found, X)
+    assert np.linalg.norm(wanted - Z @ (Z.T @ wanted)) < 1e-3 * np.linalg.norm(wanted)
+
+
+def test_the_mean_square_is_that_of_the_rows(tall):
+    X, _ = tall
+    X = np.where(X > 0.5, X, 0)
+    expected = np.mean(np.sum(X**2, axis=1))
+    assert mean_square(X) == pytest.approx(expected)
+    assert mean_square(sp.csr_matrix(X)) == pytest.approx(expected)
+    assert mean_square(BinaryRows(np.array([0, 2, 3]), np.array([0, 1, 2]), 4)) == pytest.approx(1)
