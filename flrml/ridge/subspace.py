@@ -20,9 +20,7 @@ from flrml.rows import gram, is_sparse, product, product_transposed, row_blocks
 
 BLOCKS, FEWEST_BLOCKS = 12, 4  # Krylov blocks: more gain nothing on held-out rows, fewer cost up to two points
 WIDTH = 10  # columns of a block at least; classes are filled up with random columns
-SPARE = (
-    3.0  # columns of all blocks beside the directions of a map, at least: shapes lose two points with half of them
-)
+SPARE = 3.0  # columns of all blocks beside the directions of a map; half of them cost shapes about a point
 COLUMNS = 400  # columns of all blocks together, beyond which fewer blocks are made
 MOST_CLASSES = 150  # of more classes, the leading directions of their means start the blocks
 SHORT_SIDE = {"rows": 400, "columns": 1000}  # a side up to this length is taken whole
