@@ -74,7 +74,7 @@ def _wait(client: Client, futures: list[Future]) -> None:
 
 
 def _free_stuck_tasks(dask_scheduler: Any) -> None:
-    """Let any worker run tasks whose preferred worker is gone: once they found none at all, they never look again."""
+    """Let any worker run tasks whose preferred worker is gone: having found no worker, they do not look again."""
     stuck = [task for task in dask_scheduler.unrunnable if task.loose_restrictions]
     for task in stuck:
         task.worker_restrictions = set()
