@@ -10,7 +10,7 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock run comparison ui report lint test test-real test-slow test-slurm fuzz bench clean
+.PHONY: help setup lock run comparison ui publish report lint test test-real test-slow test-slurm fuzz bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -40,6 +40,9 @@ comparison: $(READY) ## run all methods on the bundled data sets (40 minutes)
 
 ui: $(READY) ## browse the runs in MLflow's UI on 127.0.0.1:5000
 	$(BIN)/python -m flrml.pipeline.ui $(CONFIG)
+
+publish: ## copy tables and figures of the last `make run` to docs/results, with the command and date of the run
+	$(BIN)/python docs/publish.py
 
 report: $(READY) ## write report.html: every figure and table in one file, readable offline
 	snakemake --cores 1 --configfile $(CONFIG) --report report.html

@@ -3,7 +3,7 @@ import io
 
 import pytest
 
-from flrml.pipeline.tables import Cell, Table, comparison_table, complexity_table, dataset_table
+from flrml.pipeline.tables import Cell, Table, comparison_table, complexity_table, dataset_table, summary_table
 from tests.pipeline.results import files, run
 
 
@@ -122,3 +122,18 @@ def test_the_three_formats_hold_the_same(tmp_path):
     assert r"x$|$y, z & \textbf{1 $\pm$ 2} \\" in latex
     assert r"D$^2$ & $-$3 \\" in latex
     assert [rule for rule in (r"\toprule", r"\midrule", r"\bottomrule") if rule not in latex] == []
+
+
+def test_the_summary_names_the_best_other_method_and_counts_the_svd(results, tmp_path):
+    more = files(tmp_path / "more", [run("tdt2", "flrml-ridge", 0.98, train_seconds=0.5)])
+    table = summary_table([*results, *more], {"tdt2": 10.0})
+    (row,) = (row for row in table.rows if row[0].text == "tdt2")
+    assert [cell.text for cell in row[1:]] == [
+        "70.0 % in 0.01 s",
+        "96.0 % in 13 s",
+        "98.0 % in 0.5 s",
+        "M-FLRML: 90.0 % in 0.5 s",
+    ]
+    assert [cell.bold for cell in row[1:]] == [False, False, True, False]
+    (alone,) = (row for row in table.rows if row[0].text == "mine")
+    assert [cell.text for cell in alone[1:]] == ["–", "60.0 % in 2 s", "–", "–"]

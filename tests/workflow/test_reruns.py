@@ -10,7 +10,7 @@ from tests.workflow.project import TINY
 
 FIGURES = ("smoothing", "convergence", "margin", "batches", "front", "growth", "ridge")
 DRAWN = {f"figure_{name}": 1 for name in FIGURES}
-TABULATED = {f"table_{name}": 1 for name in ("complexity", "with_svd", "without_svd")}
+TABULATED = {f"table_{name}": 1 for name in ("summary", "complexity", "with_svd", "without_svd")}
 
 
 def test_a_second_run_does_nothing(project):

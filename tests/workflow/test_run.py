@@ -9,7 +9,7 @@ import time
 from tests.workflow.project import TINY
 
 FIGURES = ["smoothing", "convergence", "margin", "batches", "front", "growth", "ridge"]
-TABLES = ["datasets", "complexity", "with_svd", "without_svd"]
+TABLES = ["summary", "datasets", "complexity", "with_svd", "without_svd"]
 
 
 def test_every_figure_and_table_is_there(finished):

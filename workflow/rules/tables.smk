@@ -1,8 +1,9 @@
 # Result files → tables (CSV, Markdown, LaTeX).
-TABLE_NAMES = ["datasets", "complexity", "with_svd", "without_svd"]
+TABLE_NAMES = ["summary", "datasets", "complexity", "with_svd", "without_svd"]
 if any(name in REGISTRY and REGISTRY[name].paper for name in DATASETS):
     TABLE_NAMES.append("reproduction")
 TABLES = [f"{RESULTS}/tables/{name}.md" for name in TABLE_NAMES]
+SVD_RECORDS = [f"{RESULTS}/svd/{name}/plain.json" for name in DATASETS if settings(name)["svd"]]
 METAS = expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS)
 
 
@@ -31,11 +32,22 @@ use rule table_datasets as table_complexity with:
         f"{RESULTS}/logs/tables/complexity.log",
 
 
+use rule table_datasets as table_summary with:
+    input:
+        results=all_metrics(),
+        svd=SVD_RECORDS,
+        code=sources("pipeline.tables"),
+    output:
+        table_outputs("summary"),
+    log:
+        f"{RESULTS}/logs/tables/summary.log",
+
+
 use rule table_datasets as table_with_svd with:
     input:
         results=all_metrics(),
         metas=METAS,
-        svd=[f"{RESULTS}/svd/{name}/plain.json" for name in DATASETS if settings(name)["svd"]],
+        svd=SVD_RECORDS,
         code=sources("pipeline.tables"),
     output:
         table_outputs("with_svd"),

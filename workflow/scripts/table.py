@@ -13,6 +13,7 @@ with logged(snakemake.log[0]) as say:
     seconds = {Path(path).parent.name: read_json(path)["seconds"] for path in snakemake.input.get("svd", [])}
     make = {
         "datasets": lambda: tables.dataset_table(paper_table(metas)),
+        "summary": lambda: tables.summary_table(results, seconds),
         "complexity": lambda: tables.complexity_table(results),
         "with_svd": lambda: tables.comparison_table(results, 3, names, seconds),
         "without_svd": lambda: tables.comparison_table(results, 4, names, seconds),
