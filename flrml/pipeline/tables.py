@@ -186,7 +186,7 @@ def summary_table(paths: Iterable[str], svd_seconds: dict[str, float]) -> Table:
         other = max(others, key=lambda method: _mean(methods[method], "accuracy") or 0, default=None)
         cells = [cell(dataset, method) for method in ("cosine", "flrml", "flrml-ridge")]
         rows.append([Cell(dataset), *cells, cell(dataset, other, name=True)])
-    note = "5-NN accuracy on the test part; seconds of training, with the SVD if a method needs one; bold: the best."
+    note = "5-NN accuracy on the test part; seconds of training, with the SVD if a method needs one; bold: best."
     return Table(["data set", "cosine on X", "FLRML", "RidgeFLRML", "best other method"], rows, note)
 
 
