@@ -2,12 +2,14 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
+from flrml.exceptions import DamagedFileError
 from flrml.files import read_arrays, write_arrays
 from flrml.metric import embed
 from flrml.neighbors import knn_predict
@@ -44,8 +46,12 @@ class Metric:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Metric":
-        """Read what :meth:`save` wrote."""
-        meta, arrays = read_arrays(path)
+        """Read what :meth:`save` wrote; a damaged file is deleted, so that the next run makes it again."""
+        try:
+            meta, arrays = read_arrays(path)
+        except DamagedFileError:
+            Path(path).unlink(missing_ok=True)
+            raise
         return cls(arrays.get("components"), meta["metric"], arrays.get("W"))
 
 
