@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from flrml import stiefel
 from flrml.estimators import warn_if_close
@@ -179,10 +179,11 @@ class MFLRML(LowRankMetric):
             self._initialize(X.shape, X.dtype)
         T = self._check_triplets(X, y, triplets, self.n_triplets, self._random)
         counts = triplet_counts(T, X.shape[0])
+        libraries = ThreadpoolController()  # finding them takes as long as an SVD of a batch
         for batch in range(n_batches):
             rows = self._draw_batch(T, X.shape[0])
             # Matrices of a batch are too small for several BLAS threads, which on a busy machine cost dearly.
-            with threadpool_limits(1, user_api="blas"):
+            with libraries.limit(limits=1, user_api="blas"):
                 contrasts = contrast_matrix(*(c[rows][:, rows] for c in counts))
                 self._apply(self._learn_batch(read_batch(X, rows), contrasts))
             self._log(f"mini-batch {batch + 1}/{n_batches}: mean hinge {self.history_[-1]:.4g} margins")
