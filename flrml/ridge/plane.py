@@ -20,9 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
-from flrml.ridge.supervision import Supervision, pair_product, unit_rows
+from flrml.ridge.supervision import Supervision, pair_product
 from flrml.rows import gram_of_columns
 
 STEP = 0.15  # length of the first round's step beside that of the embeddings
@@ -94,7 +95,7 @@ class Plane:
                 drawn = self.supervision.draw(round_rows(len(self.images)), random)
                 E = self.images[drawn]
                 Y = E @ C.astype(E.dtype)
-                i, j, w, hinge = self.supervision.subset(drawn).active_pairs(unit_rows(Y), margin)
+                i, j, w, hinge = self.supervision.subset(drawn).active_pairs(normalize(Y), margin)
                 hinges.append(hinge)
                 if len(i):
                     G = scipy.linalg.cho_solve(inverse, E.T @ pair_product(i, j, w, Y, Y), check_finite=False)

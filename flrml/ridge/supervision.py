@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.preprocessing import normalize
 
 from flrml.neighbors import majority_vote
 from flrml.triplets import contrast_matrix, triplet_counts
@@ -150,7 +151,7 @@ class Labels:
 
     def judge(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> tuple[NDArray, NDArray]:
         """Return for each held row whether 5-NN by cosine is right."""
-        train, test = unit_rows(Y), unit_rows(Y_held)
+        train, test = normalize(Y), normalize(Y_held)
         found = np.empty((len(test), min(N_NEIGHBORS, len(train))), dtype=np.int64)
         for block in _blocks(len(test), len(train)):
             found[block] = _largest(test[block] @ train.T, found.shape[1])[0]
@@ -227,7 +228,7 @@ class Triplets:
         place[both] = np.arange(len(both))
         T = place[self.triplets]
         T = T[(T[:, 0] >= len(rows)) & (T >= 0).all(axis=1)]
-        U = unit_rows(np.vstack((Y, Y_held)))
+        U = normalize(np.vstack((Y, Y_held)))
         satisfied = _dots(U, T[:, 0], T[:, 1]) > _dots(U, T[:, 0], T[:, 2])
         return satisfied.astype(np.float64), self.groups[both[T[:, 0]]]
 
@@ -300,9 +301,3 @@ def _members(number: NDArray, dtype: Any) -> sp.csr_matrix:
 def _dots(Y: NDArray, i: NDArray, j: NDArray, step: int = 2**16) -> NDArray:
     parts = [np.einsum("ij,ij->i", Y[i[a : a + step]], Y[j[a : a + step]]) for a in range(0, len(i), step)]
     return np.concatenate(parts) if parts else np.empty(0, dtype=Y.dtype)
-
-
-def unit_rows(Y: NDArray) -> NDArray:
-    """Rows scaled to unit length; rows of zeros stay."""
-    lengths = np.linalg.norm(Y, axis=1, keepdims=True)
-    return np.divide(Y, lengths, out=np.zeros_like(Y), where=lengths > 0)

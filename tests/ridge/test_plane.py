@@ -2,11 +2,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import normalize
 
 from flrml import draw_triplets
 from flrml.ridge import plane as solver
 from flrml.ridge.plane import Plane
-from flrml.ridge.supervision import Labels, Triplets, pair_product, unit_rows
+from flrml.ridge.supervision import Labels, Triplets, pair_product
 from flrml.triplets import contrast_matrix, triplet_counts
 
 from . import literal
@@ -52,7 +53,7 @@ def test_a_round_is_a_step_along_the_gradient_of_the_hinge(problem, within):
     A = plane.whitening(1.0, within)
     C = plane.solve(A, 0.5)
     found, hinges = plane.rounds(A, C, 1, 0.1, np.random.RandomState(0))  # all 90 rows are drawn
-    i, j, w, mean = Labels(y).active_pairs(unit_rows(X @ C), 0.1)
+    i, j, w, mean = Labels(y).active_pairs(normalize(X @ C), 0.1)
     G = np.linalg.solve(A, X.T @ pair_product(i, j, w, X @ C, np.eye(90)) @ X @ C)
     G *= solver.STEP * np.linalg.norm(X @ C) / np.linalg.norm(X @ G)
     assert np.allclose(found, C + G)
