@@ -38,7 +38,7 @@ def test_commands_are_understood(command, fresh):
     subprocess.run(planned, cwd=fresh.code, env=fresh.environment, check=True, capture_output=True, timeout=120)
 
 
-@pytest.mark.parametrize("target", sorted(set(re.findall(r"\bmake ([a-z-]+)", TEXT))))
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"(?:^|`)make ([a-z-]+)", TEXT, re.MULTILINE))))
 def test_make_targets_exist(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
