@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.timing import seconds
 from flrml import FLRML, MFLRML
 from flrml.datasets import store
+from flrml.datasets.meta import describe
 from flrml.distributed import open_split
 from flrml.files import write_json
 
@@ -53,8 +54,7 @@ def write_store(folder: Path, rows: int, features: int, nonzeros: int) -> None:
                 row = np.ones(nonzeros, np.float32), columns, [0, nonzeros]
                 writer.append(sp.csr_matrix(row, shape=(1, features)))
             splits["train"] = writer.finish(y)
-        meta = {"format_version": store.FORMAT_VERSION, "fingerprint": splits["train"]["fingerprint"]}
-        write_json(place / "meta.json", meta | {"splits": splits})
+        write_json(place / "meta.json", describe("binary", range(10), splits, kind="voxel", source="made up"))
 
 
 def sent(client: Client) -> int:
