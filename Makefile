@@ -2,6 +2,7 @@
 PYTHON ?= python3
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 CONFIG ?= config.yaml
+MACHINE ?= $(CORES) cores
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -41,8 +42,8 @@ comparison: $(READY) ## run all methods on the bundled data sets (40 minutes)
 ui: $(READY) ## browse the runs in MLflow's UI on 127.0.0.1:5000
 	$(BIN)/python -m flrml.pipeline.ui $(CONFIG)
 
-publish: ## copy tables and figures of the last `make run` to docs/results, with the command and date of the run
-	$(BIN)/python docs/publish.py
+publish: ## copy tables and figures of the last `make run` to docs/results (MACHINE says where it ran)
+	$(BIN)/python docs/publish.py "$(MACHINE)"
 
 report: $(READY) ## write report.html: every figure and table in one file, readable offline
 	snakemake --cores 1 --configfile $(CONFIG) --report report.html

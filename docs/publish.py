@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,12 +12,12 @@ TABLES = ("summary", "with_svd", "without_svd", "complexity", "datasets")
 FIGURES = ("ridge", "front", "convergence", "margin", "batches", "growth")
 
 
-def main() -> None:
-    """Replace what an earlier run left in docs/results."""
+def main(machine: str) -> None:
+    """Replace what an earlier run left in docs/results; ``machine`` says where it ran."""
     TARGET.mkdir(exist_ok=True)
     page = ["# Results of the bundled experiment", ""]
     written = datetime.fromtimestamp((RESULTS / "tables" / "summary.md").stat().st_mtime, UTC)
-    source = f"`make run`, {written:%Y-%m-%d}"
+    source = f"`make run`, {written:%Y-%m-%d}, {machine}"
     page += [f"Written by {source}.", ""]
     for name in TABLES:
         page += [f"## {name.replace('_', ' ').capitalize()}", "", (RESULTS / "tables" / f"{name}.md").read_text()]
@@ -32,4 +33,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])
