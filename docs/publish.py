@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 RESULTS, TARGET = ROOT / "results", ROOT / "docs" / "results"
 TABLES = ("summary", "with_svd", "without_svd", "complexity", "datasets")
-FIGURES = ("ridge", "front", "convergence", "margin", "batches", "growth")
+FIGURES = ("ridge", "front", "convergence", "margin", "batches")
 
 
 def main(machine: str) -> None:
