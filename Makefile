@@ -42,8 +42,8 @@ comparison: $(READY) ## run all methods on the bundled data sets (40 minutes)
 ui: $(READY) ## browse the runs in MLflow's UI on 127.0.0.1:5000
 	$(BIN)/python -m flrml.pipeline.ui $(CONFIG)
 
-publish: ## copy tables and figures of the last `make run` to docs/results (MACHINE says where it ran)
-	$(BIN)/python docs/publish.py "$(MACHINE)"
+publish: ## copy tables and figures of a finished run to docs/results (CONFIG as for run, MACHINE says where it ran)
+	$(BIN)/python docs/publish.py $(CONFIG) "$(MACHINE)"
 
 report: $(READY) ## write report.html: every figure and table in one file, readable offline
 	snakemake --cores 1 --configfile $(CONFIG) --report report.html

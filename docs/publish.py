@@ -1,4 +1,4 @@
-"""Copy the tables and figures of the last `make run` to docs/results, and the summary into the README."""
+"""Copy the tables and figures of a finished run to docs/results, and the summary of `make run` into the README."""
 
 import re
 import shutil
@@ -6,31 +6,57 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).parents[1]
-RESULTS, TARGET = ROOT / "results", ROOT / "docs" / "results"
-TABLES = ("summary", "with_svd", "without_svd", "complexity", "datasets")
-FIGURES = ("ridge", "front", "convergence", "margin", "batches")
+TITLES = {"flrml": "Results of the bundled experiment", "flrml-paper": "The paper, regenerated"}
+TABLES = {
+    "summary": "RidgeFLRML beside the others",
+    "claims": "The paper's claims",
+    "reproduction": "The paper's methods on its data",
+    "with_svd": "Table 3: methods on an SVD",
+    "without_svd": "Table 4: methods on the data",
+    "memory": "Memory",
+    "complexity": "Table 2: complexity",
+    "datasets": "Table 1: data sets",
+}
+FIGURES = {
+    "smoothing": "μ(x)",
+    "convergence": "Convergence",
+    "margin": "Margin",
+    "batches": "Mini-batches",
+    "growth": "Growth",
+    "front": "Accuracy against time",
+    "ridge": "RidgeFLRML",
+}
 
 
-def main(machine: str) -> None:
+def publish(config_file: str, machine: str) -> None:
     """Replace what an earlier run left in docs/results; ``machine`` says where it ran."""
-    TARGET.mkdir(exist_ok=True)
-    page = ["# Results of the bundled experiment", ""]
-    written = datetime.fromtimestamp((RESULTS / "tables" / "summary.md").stat().st_mtime, UTC)
-    source = f"`make run`, {written:%Y-%m-%d}, {machine}"
-    page += [f"Written by {source}.", ""]
-    for name in TABLES:
-        page += [f"## {name.replace('_', ' ').capitalize()}", "", (RESULTS / "tables" / f"{name}.md").read_text()]
-    for name in FIGURES:
-        shutil.copy(RESULTS / "figures" / f"{name}.png", TARGET / f"{name}.png")
-        page += [f"## Figure: {name}", "", f"![{name}]({name}.png)", ""]
-    (TARGET / "README.md").write_text("\n".join(page))
-    summary = (RESULTS / "tables" / "summary.md").read_text().strip()
-    readme = (ROOT / "README.md").read_text()
-    between = re.compile(r"(<!-- results -->\n).*?(<!-- end of results -->)", re.DOTALL)
-    text = f"\\g<1>{summary}\n\nWritten by {source}; [all tables and figures](docs/results/README.md).\n\\g<2>"
-    (ROOT / "README.md").write_text(between.sub(text, readme))
+    config = yaml.safe_load((ROOT / config_file).read_text())
+    results, experiment = ROOT / config["results"], config["experiment"]
+    target = ROOT / "docs" / "results" / experiment
+    target.mkdir(parents=True, exist_ok=True)
+    written = datetime.fromtimestamp((results / "tables" / "summary.md").stat().st_mtime, UTC)
+    command = "make run" if config_file == "config.yaml" else f"make run CONFIG={config_file}"
+    source = f"`{command}`, {written:%Y-%m-%d}, {machine}"
+    page = [f"# {TITLES.get(experiment, experiment)}", "", f"Written by {source}.", ""]
+    for name, title in TABLES.items():
+        if (table := results / "tables" / f"{name}.md").exists():
+            page += [f"## {title}", "", table.read_text()]
+    for name, title in FIGURES.items():
+        if (figure := results / "figures" / f"{name}.png").exists():
+            shutil.copy(figure, target / figure.name)
+            page += [f"## {title}", "", f"![{title}]({figure.name})", "", figure.with_suffix(".rst").read_text()]
+    (target / "README.md").write_text("\n".join(page))
+    if config_file == "config.yaml":
+        summary = (results / "tables" / "summary.md").read_text().strip()
+        readme = (ROOT / "README.md").read_text()
+        between = re.compile(r"(<!-- results -->\n).*?(<!-- end of results -->)", re.DOTALL)
+        all_of_it = f"[all tables and figures](docs/results/{experiment}/README.md)"
+        text = f"\\g<1>{summary}\n\nWritten by {source}; {all_of_it}.\n\\g<2>"
+        (ROOT / "README.md").write_text(between.sub(text, readme))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    publish(*sys.argv[1:])

@@ -63,6 +63,10 @@ class FLRML(LowRankMetric):
         Number of iterations.
     history_ : ndarray of shape (n_iter_ + 1,)
         Objective at the start and after every iteration.
+    n_start_rounds_ : int
+        Number of rounds in which the weights at the start were found.
+    n_null_steps_ : int
+        Number of iterations in which no step decreased the objective enough.
     spectrum_ : Spectrum
         The SVD, without reference to X; pass it to another fit on the same data to save time.
     n_features_in_ : int
@@ -88,6 +92,7 @@ class FLRML(LowRankMetric):
     """
 
     loss: ClassVar[type[MarginLoss]] = MarginLoss
+    search: ClassVar[Callable[..., stiefel.Minimum]] = staticmethod(stiefel.minimize)
     # Rows of which the SVD is taken: those of X itself, unless a class of operators is named.
     decomposed_rows: ClassVar[type[RowOperator] | None] = None
     smallest_singular_value: ClassVar[float] = 0.0
@@ -206,8 +211,9 @@ class FLRML(LowRankMetric):
         if callback is not None:
             set_map(P, [loss.value(E)])
             callback(self)
-        found = stiefel.minimize(loss, P, E=E, max_iter=self.max_iter, tol=self.tol, callback=after_iteration)
+        found = self.search(loss, P, E=E, max_iter=self.max_iter, tol=self.tol, callback=after_iteration)
         set_map(found.P, found.values)
+        self.n_start_rounds_, self.n_null_steps_ = loss.n_start_rounds, found.null_steps
 
 
 def warn_if_close(rank: int, n: int, name: str) -> None:

@@ -170,6 +170,8 @@ class MarginLoss:
         Set by :meth:`start`, constant from then on.
     active : ndarray of shape (n,), or its blocks
         λ: 1 if a sample is inside the margin, else 0.
+    n_start_rounds : int
+        Number of rounds in which :meth:`start` found the first weights.
     """
 
     def __init__(self, rows: LossRows, margin_ratio: float = 1.0, random: np.random.RandomState | None = None):
@@ -180,7 +182,8 @@ class MarginLoss:
         """Find the first weights: s ← μ(k) with the margin following s, until the hinge sum settles within 1 %."""
         squares = self.rows.squared_coordinates(E, self.margin_rows)
         self.s = np.ones(squares.shape[1], dtype=self.rows.dtype)
-        for _ in range(INITIAL_ROUNDS):
+        for number in range(1, INITIAL_ROUNDS + 1):
+            self.n_start_rounds = number
             self.margin = self.margin_ratio * float(np.mean(squares @ self.s))
             self._activate(E)
             before = self.hinge

@@ -39,6 +39,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     """
 
     neighbor_metric: ClassVar[str] = "cosine"
+    _parameter_constraints: ClassVar[dict] = {}  # scikit-learn checks the parameters that a subclass declares here
 
     n_features_in_: int
     components_: NDArray

@@ -58,6 +58,8 @@ class Minimum:
         Value at the start and after every iteration.
     steps : list of float
         Step length of every iteration.
+    null_steps : int
+        Number of iterations in which no trial decreased the value enough, so that the last and shortest was taken.
     converged : bool
         Whether the relative change of the value fell below the tolerance.
     """
@@ -66,6 +68,7 @@ class Minimum:
     E: Any
     values: list[float] = field(default_factory=list)
     steps: list[float] = field(default_factory=list)
+    null_steps: int = 0
     converged: bool = False
 
 
@@ -189,6 +192,8 @@ def minimize(
                 a, b = curve.coefficients(tau)
                 if value_at(a, b) <= average - tau * required:
                     break
+            else:
+                state.null_steps += 1
             E_next = problem.combine(E, a, EQ, b)
         P_next, E = P @ a + curve.Q @ b, E_next
         P, moved = P_next, P_next - P
@@ -206,6 +211,38 @@ def minimize(
         # Zhang–Hager: compare with a decaying average of the values so far, not with the last one.
         weight, kept = AVERAGING * weight + 1, AVERAGING * weight
         average = (kept * average + value) / weight
+    return state
+
+
+def retract(
+    problem: Problem,
+    P: NDArray,
+    *,
+    E: Any = None,
+    max_iter: int = 20,
+    tol: float = 1e-3,
+    callback: Callable[[int, Minimum], None] | None = None,
+) -> Minimum:
+    """Minimise a problem by unit steps against the projected gradient, each retracted to the manifold.
+
+    The search that Cayley curves are compared with; parameters are those of :func:`minimize`.
+    """
+    E = problem.image(P) if E is None else E
+    P = P.astype(np.float64)
+    value, gradient = problem.accept(E)
+    state = Minimum(P, E, [float(value)])
+    for iteration in range(1, max_iter + 1):
+        P = polar(P - project(P, gradient()))
+        E = problem.image(P)
+        previous, (value, gradient) = value, problem.accept(E)
+        state.P, state.E = P, E
+        state.steps.append(1.0)
+        state.values.append(float(value))
+        if callback is not None:
+            callback(iteration, state)
+        if abs(previous - value) / (abs(previous) + 1) < tol:
+            state.converged = True
+            break
     return state
 
 

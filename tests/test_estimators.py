@@ -121,6 +121,15 @@ def test_the_objective_falls(digits):
     assert FLRML(8, random_state=0, max_iter=0).fit(X, y).n_iter_ == 0
 
 
+def test_rounds_of_the_start_and_null_steps_are_counted(digits):
+    X, y = digits[:2]
+    model = FLRML(n_components=10, random_state=0).fit(X, y)
+    assert 1 <= model.n_start_rounds_ <= 10
+    assert model.n_null_steps_ == 0
+    reference = ReferenceFLRML(n_components=10, random_state=0).fit(X, y)
+    assert 0 < reference.n_null_steps_ <= reference.n_iter_
+
+
 def test_a_spectrum_can_be_used_again(digits, tmp_path):
     X, y = digits[:2]
     first = FLRML(8, random_state=0).fit(X, y)

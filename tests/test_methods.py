@@ -10,7 +10,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from flrml import BinaryRows, knn_accuracy
-from flrml.methods import METHODS, build
+from flrml.methods import METHODS, Method, build
+from flrml.metric import LowRankMetric
+from flrml.pipeline.models import Metric
 
 SHORT = {
     "lmnn": {"max_iter": 20},
@@ -111,3 +113,24 @@ def test_entries_are_consistent():
 def test_the_registry_imports_no_optional_library():
     code = "import sys, flrml.methods; assert not {'pymanopt', 'pyriemann', 'mlflow'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_new_method_needs_only_fit_and_components(small_digits):
+    class Leading(LowRankMetric):
+        """The leading directions of the rows."""
+
+        def __init__(self, n_components=5):
+            self.n_components = n_components
+
+        def fit(self, X, y=None):
+            self.n_features_in_ = X.shape[1]
+            self.components_ = np.linalg.svd(X, full_matrices=False)[2][: self.n_components]
+            return self
+
+    method = Method("leading", "leading directions", Leading, 4)
+    assert method.accepts == ("n_components",)
+    assert method.fit_arguments(triplets=small_digits.triplets) == {}
+    model = method.estimator(3)
+    model._validate_params()
+    assert model.fit(small_digits.X, small_digits.y).transform(small_digits.X).shape == (len(small_digits.X), 3)
+    assert Metric.of(model).components.shape == (3, 64)

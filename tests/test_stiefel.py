@@ -117,3 +117,26 @@ def test_the_curve_equals_the_dense_formula(d, more, tau, seed):
 def test_polar_is_the_nearest_point():
     Y = np.random.RandomState(0).standard_normal((8, 3))
     assert np.allclose(stiefel.polar(Y), scipy.linalg.polar(Y)[0])
+
+
+def test_projection_and_retraction_reach_the_top_eigenvectors_too():
+    A = np.diag(np.arange(1.0, 9.0)) / 10
+    problem = Plain(lambda P: -np.trace(P.T @ A @ P), lambda P: -2 * A @ P)
+    found = stiefel.retract(problem, random_point(8, 2), max_iter=500, tol=1e-12)
+    assert found.converged
+    assert found.values[-1] == pytest.approx(-1.5, abs=1e-4)
+    assert np.allclose(found.P.T @ found.P, np.eye(2), atol=1e-12)
+
+
+def test_null_steps_are_iterations_without_a_sufficient_decrease():
+    A = np.diag(np.arange(1.0, 9.0))
+
+    class Misled(Plain):
+        def accept(self, P):
+            value, gradient = super().accept(P)
+            return value - 100, gradient  # trials are compared with a value that none of them reaches
+
+    plain = Plain(lambda P: -np.trace(P.T @ A @ P), lambda P: -2 * A @ P)
+    assert stiefel.minimize(plain, random_point(8, 2), max_iter=3, tol=0).null_steps == 0
+    misled = Misled(plain.function, plain.gradient)
+    assert stiefel.minimize(misled, random_point(8, 2), max_iter=3, tol=0).null_steps == 3

@@ -5,7 +5,7 @@ are left out. Rows are compared by their nearest neighbours, as for every other 
 """
 
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +78,7 @@ class RidgeClassifierControl(_LinearClassifier):
         Empty.
     """
 
-    _parameter_constraints: dict = {"alpha": [POSITIVE], "random_state": ["random_state"]}
+    _parameter_constraints: ClassVar[dict] = {"alpha": [POSITIVE], "random_state": ["random_state"]}
 
     def __init__(self, alpha: float = 1.0, *, random_state: Any = None):
         self.alpha = alpha
@@ -112,7 +112,7 @@ class LogisticControl(_LinearClassifier):
         Empty.
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         "C": [POSITIVE],
         "max_iter": [Interval(Real, 1, None, closed="left")],
         "random_state": ["random_state"],

@@ -32,7 +32,7 @@ class Baseline(LowRankMetric):
     """A method to compare with."""
 
     neighbor_metric: ClassVar[str] = "euclidean"
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         "n_components": [POSITIVE_INTEGER],
         "n_triplets": [POSITIVE_INTEGER],
         "random_state": ["random_state"],
@@ -51,7 +51,7 @@ class ReducedBaseline(Baseline):
     """A baseline that learns on the reduced data Z = V Σ of a thin SVD."""
 
     max_rank: int
-    _parameter_constraints: dict = {**Baseline._parameter_constraints, "max_rank": [POSITIVE_INTEGER]}
+    _parameter_constraints: ClassVar[dict] = {**Baseline._parameter_constraints, "max_rank": [POSITIVE_INTEGER]}
 
     def _reduce(self, X: Any, spectrum: Spectrum | None, random: np.random.RandomState) -> "Reduced":
         if spectrum is None:

@@ -31,7 +31,7 @@ class CosineControl(_Unsupervised, Baseline):
     """
 
     neighbor_metric: ClassVar[str] = "cosine"
-    _parameter_constraints: dict = {}
+    _parameter_constraints: ClassVar[dict] = {}
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> "CosineControl":
@@ -83,7 +83,7 @@ class SVDControl(_Unsupervised, ReducedBaseline):
     """
 
     neighbor_metric: ClassVar[str] = "cosine"
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "random_state")
     } | {"whiten": ["boolean"]}
 

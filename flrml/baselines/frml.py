@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -70,7 +70,7 @@ class FRML(ReducedBaseline):
         Objective at the start and after every iteration; it never rises.
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         name: ReducedBaseline._parameter_constraints[name]
         for name in ("n_components", "max_rank", "random_state", "verbose")
     } | {

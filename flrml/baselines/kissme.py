@@ -1,7 +1,7 @@
 """KISSME: a metric from the covariances of similar and of dissimilar differences."""
 
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -52,7 +52,7 @@ class KISSME(ReducedBaseline):
         Empty, for there are no iterations.
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         **ReducedBaseline._parameter_constraints,
         "lam": [Interval(Real, 0, None, closed="left")],
         "ridge": [Interval(Real, 0, None, closed="left")],

@@ -2,7 +2,7 @@
 
 from itertools import product
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -48,7 +48,7 @@ class LDA(ReducedBaseline):
         Empty.
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "max_rank", "random_state")
     } | {"shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None]}
 
@@ -111,7 +111,7 @@ class TunedLDA(ReducedBaseline):
     """
 
     neighbor_metric = ValidatedMetric()
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "max_rank", "random_state")
     }
 

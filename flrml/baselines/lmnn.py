@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.optimize
@@ -72,7 +72,7 @@ class LMNN(ReducedBaseline):
         Objective at the start and after every iteration, each with the impostors of its time.
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         name: ReducedBaseline._parameter_constraints[name]
         for name in ("n_components", "max_rank", "random_state", "verbose")
     } | {

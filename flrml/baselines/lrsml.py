@@ -65,7 +65,7 @@ class LRSML(ReducedBaseline):
     """
 
     neighbor_metric: ClassVar[str] = "cosine"
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         **ReducedBaseline._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left")],
         "epsilon": [Interval(Real, 0, None, closed="left")],

@@ -1,7 +1,7 @@
 """Neighbourhood components analysis, by scikit-learn, on the reduced data."""
 
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -44,7 +44,7 @@ class NCA(ReducedBaseline):
         Empty: scikit-learn keeps no values.
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "max_rank", "random_state")
     } | {"scale": [Interval(Real, 0, None, closed="neither")], "max_iter": [POSITIVE_INTEGER]}
 

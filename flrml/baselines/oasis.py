@@ -62,7 +62,7 @@ class OASIS(ReducedBaseline):
     """
 
     neighbor_metric: ClassVar[str] = "bilinear"
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         **{name: rule for name, rule in ReducedBaseline._parameter_constraints.items() if name != "n_components"},
         "C": [Interval(Real, 0, None, closed="neither")],
         "n_passes": [POSITIVE_INTEGER],

@@ -1,7 +1,7 @@
 """RMML: the metric half-way on the geodesic between similar and dissimilar pairs."""
 
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ class RMML(ReducedBaseline):
         Empty, for there are no iterations.
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         **ReducedBaseline._parameter_constraints,
         "lam": [Interval(Real, 0, None, closed="neither")],
         "t": [Interval(Real, 0, 1, closed="both")],

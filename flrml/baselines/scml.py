@@ -1,7 +1,7 @@
 """SCML: a sparse combination of discriminative directions."""
 
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -71,7 +71,7 @@ class SCML(Baseline):
         Objective at w = 0 and at every check.
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         **Baseline._parameter_constraints,
         "n_bases": [POSITIVE_INTEGER],
         "beta": [Interval(Real, 0, None, closed="left")],

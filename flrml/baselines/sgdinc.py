@@ -1,7 +1,7 @@
 """SGDINC: stochastic steps on a metric that is kept in factors."""
 
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -61,7 +61,7 @@ class SGDINC(Baseline):
         Mean hinge of each batch before its step, plus λ tr(M).
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         **Baseline._parameter_constraints,
         "eta": [Interval(Real, 0, None, closed="neither")],
         "lam": [Interval(Real, 0, None, closed="left")],

@@ -1,13 +1,12 @@
 """Data sets: registered sources, the user's own files, and the prepared store on disk."""
 
 from flrml.datasets.preparation import paper_table, prepare
-from flrml.datasets.registry import REGISTRY, Dataset, PaperShape, raw_files
+from flrml.datasets.registry import REGISTRY, Dataset, raw_files
 from flrml.datasets.store import load_meta, open_groups, open_split
 
 __all__ = [
     "REGISTRY",
     "Dataset",
-    "PaperShape",
     "load_meta",
     "open_groups",
     "open_split",

@@ -13,11 +13,15 @@ DOWNLOADS = "downloads"  # a separate folder, so that downloads are not mistaken
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file, its official address and, if known, the sha256 of the published file."""
+    """A file, its official address and, if known, the sha256 of the published file.
+
+    A file with the test part alone is not needed if a part of the training rows is held out instead.
+    """
 
     name: str
     url: str
     sha256: str | None = None
+    test_part: bool = False
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def describe(
     splits : dict
         Entry of ``train`` and of ``test``, from `SplitWriter.finish`.
     kind : str
-        Type of the rows: ``text``, ``image``, ``voxel`` or ``own``.
+        Type of the rows: ``text``, ``image``, ``voxel`` or ``table``.
     source : str
         Publisher and licence of the raw data.
     raw_sha256 : mapping, optional

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flrml import paper
 from flrml.datasets import store
 from flrml.datasets.fetch import RawFiles
 from flrml.datasets.meta import describe
@@ -208,7 +209,7 @@ def _compare(dataset: Dataset, meta: dict) -> dict | None:
     """Compare the shape of a prepared data set with the paper's, and state every difference."""
     if dataset.paper is None:
         return None
-    expected = {key: getattr(dataset.paper, key) for key in ("D", "n", "n_test", "classes")}
+    expected = dict(zip(("D", "n", "n_test", "classes"), paper.DATASETS[dataset.paper], strict=True))
     train, test = (meta["splits"][split]["shape"] for split in ("train", "test"))
     actual = dict(zip(expected, (train[1], train[0], test[0], meta["n_classes"]), strict=True))
     options = meta["options"]
@@ -223,7 +224,7 @@ def _compare(dataset: Dataset, meta: dict) -> dict | None:
         if expected[key] != actual[key]
     ]
     return {
-        "name": dataset.paper.name,
+        "name": dataset.paper,
         "expected": expected,
         "actual": actual,
         "differences": differences,
@@ -245,12 +246,12 @@ def paper_table(metas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     table = []
     for meta in metas:
-        paper = meta["paper"] or {"name": None, "expected": {}, "differences": []}
+        printed = meta["paper"] or {"name": None, "expected": {}, "differences": []}
         train, test = (meta["splits"][split]["shape"] for split in ("train", "test"))
         actual = {"D": train[1], "n": train[0], "n_test": test[0], "classes": meta["n_classes"]}
-        row: dict[str, Any] = {"dataset": meta["name"], "paper name": paper["name"]}
+        row: dict[str, Any] = {"dataset": meta["name"], "paper name": printed["name"]}
         for key, value in actual.items():
-            row[key], row[f"paper {key}"] = value, paper["expected"].get(key)
-        stated = paper["differences"] + list(meta["notes"])
+            row[key], row[f"paper {key}"] = value, printed["expected"].get(key)
+        stated = printed["differences"] + list(meta["notes"])
         table.append(row | {"differences": "; ".join(stated)})
     return table

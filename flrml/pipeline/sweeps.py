@@ -16,7 +16,11 @@ from flrml.pipeline.inputs import bind_spectrum, load_rows
 from flrml.pipeline.limits import within_limits
 from flrml.pipeline.provenance import provenance
 from flrml.pipeline.training import accepted
+from flrml.rows import gram
 from flrml.spectrum import decompose
+from flrml.triplets import draw_triplets
+
+NOISE = 0.01  # of the largest singular value of a mini-batch
 
 
 @dataclass(frozen=True)
@@ -102,9 +106,20 @@ def run_sweep_point(
         {"seed": seed} | within_limits(partial(train, seed), minutes=minutes, memory_mb=memory_mb) for seed in seeds
     ]
     record = {"sweep": sweep, swept.parameter: value, "points": points, "started": started}
+    if swept.every_batch:
+        record["batch"] = describe_batch(X, y, int(value))
     result = {**run, **record, "made_by": provenance()}
     write_json(out, result)
     return result
+
+
+def describe_batch(X: Any, y: Any, n_triplets: int) -> dict[str, int]:
+    """Count the singular values of a mini-batch, and those below 1 % of the largest: noise."""
+    random = np.random.RandomState(0)
+    triplets = draw_triplets(y, random_state=random)
+    rows = np.unique(triplets[random.choice(len(triplets), min(n_triplets, len(triplets)), replace=False)])
+    values = np.sqrt(np.maximum(np.linalg.eigvalsh(gram(X[rows]).astype(np.float64)), 0))
+    return {"singular_values": len(rows), "noise": int(np.sum(values < NOISE * values[-1]))}
 
 
 def summary(result: dict) -> str:

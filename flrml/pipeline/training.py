@@ -15,6 +15,8 @@ from flrml.pipeline.models import Metric
 from flrml.pipeline.provenance import provenance
 from flrml.spectrum import Spectrum
 
+DESCENT = ("start_rounds", "null_steps")  # of methods that descend
+
 
 def train(
     data: PathLike,
@@ -73,8 +75,9 @@ def train(
         metric.save(model, made_by)
         return {
             "train_seconds": seconds,
-            "n_iter": int(estimator.n_iter_),
-            "history": np.asarray(estimator.history_, dtype=float).tolist(),
+            "n_iter": int(getattr(estimator, "n_iter_", 1)),
+            **{name: int(getattr(estimator, f"n_{name}_")) for name in DESCENT if hasattr(estimator, f"n_{name}_")},
+            "history": np.asarray(getattr(estimator, "history_", ()), dtype=float).tolist(),
             "n": X.shape[0],
             "D": X.shape[1],
             "parameters": {k: v for k, v in estimator.get_params().items() if v is not None},

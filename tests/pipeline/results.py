@@ -26,7 +26,9 @@ def run(dataset: str, method: str, accuracy: float | None = None, *, seed: int =
     return common | ended | {"history": [8.0, 4.0, 2.0, 1.0]} | more
 
 
-def point(dataset: str, axis: str, value: float, accuracies: list[float], *, batches: int = 0) -> dict:
+def point(
+    dataset: str, axis: str, value: float, accuracies: list[float], *, batches: int = 0, method: str | None = None
+) -> dict:
     """A point of a sweep with a repeat per accuracy; a negative accuracy stands for a repeat that ended with T."""
     repeats = []
     for seed, accuracy in enumerate(accuracies):
@@ -36,7 +38,7 @@ def point(dataset: str, axis: str, value: float, accuracies: list[float], *, bat
         repeats.append({"seed": seed, "outcome": "ok", "accuracy": accuracy, "peak_mb": 1.0})
         if batches:
             repeats[-1]["accuracies"] = [accuracy / 2] * (batches - 1) + [accuracy]
-    method = "mflrml" if batches else "flrml"
+    method = method or ("mflrml" if batches else "flrml")
     return {
         "dataset": dataset,
         "method": method,

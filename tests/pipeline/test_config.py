@@ -27,6 +27,7 @@ def changed(place, value):
 
 MISTAKES = [
     ("max_rnk", 5, ["max_rnk: unknown key", "did you mean 'max_rank'?", "n_triplets"]),
+    ("datasets/mine", {"options": {"trian": "a.csv"}}, ["datasets.mine.options.trian", "did you mean 'train'?"]),
     ("figures/margn", {}, ["figures.margn: unknown key", "did you mean 'margin'?", "growth"]),
     ("datasets/digits/optoins", {}, ["datasets.digits.optoins: unknown key", "did you mean 'options'?"]),
     ("max_rank", "many", ["max_rank: must be an integer, got 'many'"]),
@@ -61,7 +62,11 @@ MISTAKES = [
     ("figures/margin/datasets", ["r8"], ["figures.margin.datasets: 'r8' is not among", "digits, shapes10-16"]),
     ("figures/growth/n/dataset", "digit", ["figures.growth.n.dataset: 'digit'", "did you mean 'digits'?"]),
     ("figures/growth/n", {"dataset": "digits"}, ["figures.growth.n.sizes: missing"]),
-    ("figures/margin/method", "oasis", ["figures.margin.method: must be one of flrml, flrml-reference"]),
+    ("figures/margin/methods", ["oasis"], ["figures.margin.methods: method without", "'oasis'", "flrml-reference"]),
+    ("figures/margin/methods", ["flml"], ["figures.margin.methods: unknown method 'flml' (did you mean 'flrml'?)"]),
+    ("figures/batches/methods", ["flrml"], ["figures.batches.methods: method without", "choose from mflrml"]),
+    ("figures/growth/n/methods", ["none"], ["figures.growth.n.methods: unknown method 'none'"]),
+    ("datasets/digits/fallback", {"holdout": 2}, ["datasets.digits.fallback:", "holdout"]),
     ("figures/margin/ratios", [1.0, 1.0], ["figures.margin.ratios", "non-unique"]),
     ("datasets/digits/svd", False, ["figures.convergence.datasets: 'digits' has svd: false", "shapes10-16"]),
     ("methods", {"cosine": {}}, ["figures.convergence: needs flrml or flrml-reference"]),
@@ -87,9 +92,22 @@ def test_a_mistake_gives_one_line_with_key_and_choices(place, value, words):
 
 
 def test_a_missing_key_is_named():
-    config = {key: value for key, value in TINY.items() if key != "methods"}
-    with pytest.raises(ConfigError, match=r"^methods: missing$"):
+    config = {key: value for key, value in TINY.items() if key != "datasets"}
+    with pytest.raises(ConfigError, match=r"^datasets: missing$"):
         resolve(config, SCHEMA)
+
+
+def test_data_alone_are_a_configuration():
+    options = {"train": "reviews.csv", "target": "stars", "holdout": 0.2}
+    config = resolve({"datasets": {"reviews": {"options": options}}}, SCHEMA)
+    assert {"flrml-ridge", "cosine"} <= set(config["methods"])
+    assert config["figures"] == {"front": {}}
+
+
+def test_configurations_do_not_share_a_results_folder():
+    shipped = [ROOT / "config.yaml", *(ROOT / "workflow" / "configs").glob("*.yaml")]
+    folders = [yaml.safe_load(path.read_text())["results"] for path in shipped]
+    assert len(set(folders)) == len(shipped)
 
 
 @pytest.mark.parametrize("name", ["config.yaml", *(f"workflow/configs/{name}.yaml" for name in CONFIGS)])
@@ -102,12 +120,12 @@ def test_defaults_are_filled_in_at_every_depth():
     config = resolve(changed("datasets/digits", None) | {"methods": {"flrml": None}}, SCHEMA)
     assert config["seeds"] == [0]
     assert config["datasets"]["digits"] == {"options": {}, "svd": True}
-    assert config["figures"]["margin"]["method"] == "flrml"
+    assert config["figures"]["margin"]["methods"] == ["flrml", "flrml-reference"]
 
 
 def test_a_single_control_is_a_configuration():
     config = resolve({"datasets": {"digits": {}}, "methods": {"cosine": {}}}, SCHEMA)
-    assert config["figures"] == {}
+    assert config["figures"] == {"front": {}}
 
 
 def test_offline_keeps_what_needs_no_download():

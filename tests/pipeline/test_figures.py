@@ -42,18 +42,26 @@ def test_margin_takes_mean_and_deviation_over_repeats_that_ended(tmp_path, stem)
         point("digits", "margin_ratio", 0.5, [0.7, -1]),
         point("digits", "margin_ratio", 2.0, [-1, -1]),
     ]
+    contents.append(point("digits", "margin_ratio", 1.0, [0.6], method="flrml-reference"))
     figures.draw_margin(stem, files(tmp_path, contents))
-    first, second = numbers(stem)
+    first, second, reference = numbers(stem)
+    assert (reference["method"], reference["mean accuracy"]) == ("flrml-reference", "60.0")
     assert (first["margin ratio"], first["repeats"], first["standard deviation"]) == ("0.5", "1", "0.0")
     assert float(second["mean accuracy"]) == pytest.approx(85)
     assert float(second["standard deviation"]) == pytest.approx(5)
 
 
 def test_batches_have_a_value_per_mini_batch(tmp_path, stem):
-    contents = [point(name, "batch_triplets", size, [0.6, 0.8], batches=3) for name in "ab" for size in (40, 20)]
+    contents = [
+        point(name, "batch_triplets", size, [0.6, 0.8], batches=3, method=method)
+        for name in "ab"
+        for method in ("mflrml", "mflrml-reference")
+        for size in (40, 20)
+    ]
     figures.draw_batches(stem, files(tmp_path, contents))
     rows = numbers(stem)
-    assert len(rows) == 2 * 2 * 3
+    assert len(rows) == 2 * 2 * 2 * 3
+    assert [row["method"] for row in rows[::6]] == ["mflrml", "mflrml-reference"] * 2
     assert [row["N_t"] for row in rows[:6]] == ["20"] * 3 + ["40"] * 3
     assert [float(row["mean accuracy"]) for row in rows[:3]] == pytest.approx([35, 35, 70])
 

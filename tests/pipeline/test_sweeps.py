@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flrml.datasets import prepare
-from flrml.pipeline.sweeps import measure_growth
+from flrml.pipeline.sweeps import describe_batch, measure_growth
 
 RUN = {"method": "mflrml", "max_rank": 20, "parameters": {"n_components": 4, "batch_triplets": 10, "n_batches": 2}}
 
@@ -28,3 +28,11 @@ def test_growth_takes_rows_and_columns_from_everywhere(corner, tmp_path, axis, s
     )
     assert [point["outcome"] for point in result["points"]] == ["ok", "ok"]
     assert [point["shape"][axis == "D"] for point in result["points"]] == shapes
+
+
+def test_singular_values_below_one_per_cent_are_noise():
+    random = np.random.RandomState(0)
+    signal = random.standard_normal((60, 3)) @ random.standard_normal((3, 40))
+    X = signal + 1e-4 * random.standard_normal((60, 40))
+    described = describe_batch(X, np.arange(60) % 3, 5)
+    assert described["noise"] == described["singular_values"] - 3

@@ -27,7 +27,7 @@ def test_the_runs_page_shows_runs_and_the_columns_a_person_wants(project, tmp_pa
     runs = {run["tags"]["mlflow.runName"]: run for run in project.runs()}
     with mlflow_server(project.work) as address:
         page = shown(runs_page(address, "1"), str(tmp_path / "profile"))
-    for name in ("digits flrml seed 0", "shapes10-16 cosine seed 0", "digits sweep of margin_ratio"):
+    for name in ("digits flrml seed 0", "shapes10-16 cosine seed 0", "digits flrml sweep of margin_ratio"):
         assert name in page
     assert f">{runs['digits flrml seed 0']['latest_metrics']['accuracy']:g}<" in page
     places = [page.find(f'col-id="{column}"') for column in ("metrics.`accuracy`", "tags.`method`")]

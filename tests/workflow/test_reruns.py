@@ -10,7 +10,9 @@ from tests.workflow.project import TINY
 
 FIGURES = ("smoothing", "convergence", "margin", "batches", "front", "growth", "ridge")
 DRAWN = {f"figure_{name}": 1 for name in FIGURES}
-TABULATED = {f"table_{name}": 1 for name in ("summary", "complexity", "with_svd", "without_svd")}
+TABULATED = {
+    f"table_{name}": 1 for name in ("summary", "claims", "complexity", "with_svd", "without_svd", "memory")
+}
 
 
 def test_a_second_run_does_nothing(project):
@@ -24,31 +26,33 @@ def test_an_added_sweep_point_runs_only_itself(project):
     config = copy.deepcopy(TINY)
     config["figures"]["margin"]["ratios"].append(2.0)
     before = project.numbers()
-    assert project.executed(config=config) == {"sweep": 1, "figure_margin": 1, "track": 1}
+    assert project.executed(config=config) == {"sweep": 2, "figure_margin": 1, "table_claims": 1, "track": 1}
     after = project.numbers()
-    assert set(after) - set(before) == {"sweeps/margin/digits/2.0.json"}
+    assert set(after) - set(before) == {
+        f"sweeps/margin/digits/{method}/2.0.json" for method in ("flrml", "flrml-reference")
+    }
     assert before == {path: after[path] for path in before}
-    assert len((project.results / "figures/margin.csv").read_text().splitlines()) == 4
+    assert len((project.results / "figures/margin.csv").read_text().splitlines()) == 7
     keys = [run["tags"]["flrml.key"] for run in project.runs()]
-    assert "flrml-tiny/digits/margin/2.0" in keys
-    assert len(keys) == len(set(keys)) == 13
+    assert "flrml-tiny/digits/margin/flrml/2.0" in keys
+    assert len(keys) == len(set(keys)) == 17
 
 
 def test_a_removed_sweep_point_leaves_figure_and_mlflow(project):
     config = copy.deepcopy(TINY)
     config["figures"]["margin"]["ratios"] = [0.5]
-    assert project.planned(config=config) == {"figure_margin": 1, "track": 1}
+    assert project.planned(config=config) == {"figure_margin": 1, "table_claims": 1, "track": 1}
 
 
 def test_an_edit_of_figure_code_only_redraws_with_the_edited_code(project):
-    project.edit("pipeline/figures.py", '"margin ratio", "mean', '"edited", "mean')
+    project.edit("pipeline/figures/paper.py", '"margin ratio", "mean', '"edited", "mean')
     assert project.planned() == DRAWN
     assert project.executed("figure_margin") == {"figure_margin": 1}
-    assert (project.results / "figures/margin.csv").read_text().startswith("dataset,edited,")
+    assert (project.results / "figures/margin.csv").read_text().startswith("dataset,method,edited,")
 
 
 def test_an_edit_of_table_code_only_rewrites_tables(project):
-    project.edit("pipeline/tables.py", "NOTE = (", "NOTE = (\n    ")
+    project.edit("pipeline/comparison.py", "NOTE = (", "NOTE = (\n    ")
     assert project.planned() == TABULATED | {"table_datasets": 1}
 
 
@@ -59,7 +63,7 @@ def test_an_edit_of_a_solver_retrains_without_a_new_svd(project):
         ("prepare", "triplets", "decompose"), 0
     )
     assert (planned["train"], planned["evaluate"]) == (4, 2)  # the control has no solver
-    assert (planned["sweep"], planned["growth"]) == (4, 2)
+    assert (planned["sweep"], planned["growth"]) == (6, 2)
     assert planned["track"] == 2
 
 
@@ -81,7 +85,7 @@ def test_a_changed_rank_of_the_svd_invalidates_what_follows(project):
     planned = project.planned(config=TINY | {"max_rank": 30})
     assert (planned["prepare"], planned["triplets"], planned["decompose"]) == (0, 0, 3)
     assert planned["train"] == planned["evaluate"] == 2  # of the method that starts from the SVD, on two data sets
-    assert planned["sweep"] == 2  # over the margin
+    assert planned["sweep"] == 4  # over the margin, by two methods
 
 
 def test_damaged_results_are_named_and_made_again(project):

@@ -9,7 +9,7 @@ import time
 from tests.workflow.project import TINY
 
 FIGURES = ["smoothing", "convergence", "margin", "batches", "front", "growth", "ridge"]
-TABLES = ["summary", "datasets", "complexity", "with_svd", "without_svd"]
+TABLES = ["summary", "claims", "datasets", "complexity", "with_svd", "without_svd", "memory"]
 
 
 def test_every_figure_and_table_is_there(finished):
@@ -17,6 +17,7 @@ def test_every_figure_and_table_is_there(finished):
         assert (finished.results / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
         assert (finished.results / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert len((finished.results / "figures" / f"{name}.csv").read_text().splitlines()) > 1
+        assert len((finished.results / "figures" / f"{name}.rst").read_text()) > 40
     for name in TABLES:
         table = list(csv.reader((finished.results / "tables" / f"{name}.csv").open()))
         assert len(table) > 2
@@ -26,11 +27,12 @@ def test_every_figure_and_table_is_there(finished):
 
 def test_every_model_is_a_finished_run_in_mlflow(finished):
     runs = {run["tags"]["flrml.key"]: run for run in finished.runs()}
-    expected = {
-        f"flrml-tiny/{dataset}/{method}/0" for dataset in TINY["datasets"] for method in TINY["methods"]
-    } | {"flrml-tiny/digits/margin", "flrml-tiny/digits/batches"}
-    expected |= {f"flrml-tiny/digits/margin/{ratio}" for ratio in TINY["figures"]["margin"]["ratios"]}
-    expected |= {f"flrml-tiny/digits/batches/{size}" for size in TINY["figures"]["batches"]["sizes"]}
+    expected = {f"flrml-tiny/{dataset}/{method}/0" for dataset in TINY["datasets"] for method in TINY["methods"]}
+    for method in ("flrml", "flrml-reference"):
+        parent = f"flrml-tiny/digits/margin/{method}"
+        expected |= {parent, *(f"{parent}/{ratio}" for ratio in TINY["figures"]["margin"]["ratios"])}
+    parent = "flrml-tiny/digits/batches/mflrml"
+    expected |= {parent, *(f"{parent}/{size}" for size in TINY["figures"]["batches"]["sizes"])}
     assert set(runs) == expected
     assert len(finished.runs()) == len(expected)
     for key, run in runs.items():

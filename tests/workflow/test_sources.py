@@ -19,8 +19,8 @@ ENTRIES = {
     "evaluate": {"pipeline.evaluation"},
     "track": {"pipeline.records"},
     "variants": {"pipeline.variants", "estimators", "reference", "ridge.estimator"},
-    "figure_front": {"pipeline.figures"},
-    "table_with_svd": {"pipeline.tables"},
+    "figure_front": {"pipeline.figures", "pipeline.captions"},
+    "table_with_svd": {"pipeline.comparison"},
 }
 # Imports each module in a process of its own and says what it imported. The packages of flrml are empty here: what
 # their __init__ imports besides does not bear on the module's results. So is the registry, where all methods meet.

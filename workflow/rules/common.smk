@@ -8,6 +8,7 @@ from snakemake.logging import logger
 
 from flrml.datasets import REGISTRY, raw_files
 from flrml.methods import METHODS
+from flrml.pipeline.availability import leave_out_missing
 from flrml.pipeline.config import ConfigError, resolve
 from flrml.pipeline.integrity import discard_damaged
 from flrml.pipeline.sources import source_files
@@ -18,11 +19,16 @@ logger.addFilter(lambda record: not str(record.msg).startswith(("Select jobs to 
 
 try:
     config = resolve(config, workflow.source_path("../schemas/config.schema.yaml"))
+    RAW_DIR = os.environ.get("FLRML_RAW_DIR") or config["raw_dir"]
+    config, MISSING, left_out = leave_out_missing(config, RAW_DIR)
 except ConfigError as error:
     raise WorkflowError(f"config: {error}")
 
+if workflow.is_main_process:
+    for line in left_out:
+        logger.warning(line)
+
 RESULTS = config["results"]
-RAW_DIR = os.environ.get("FLRML_RAW_DIR") or config["raw_dir"]
 DATASETS = config["datasets"]
 FIGURE_SETTINGS = config["figures"]
 # Jobs in an environment of their own find flrml in the working copy too.
@@ -114,12 +120,19 @@ def sweep_files(sweep, dataset=None):
     if not chosen:
         return []
     datasets = [name for name in chosen["datasets"] if dataset in (None, name)]
-    values = chosen[SWEEPS[sweep].values]
-    return [f"{RESULTS}/sweeps/{sweep}/{name}/{value}.json" for name in datasets for value in values]
+    return [
+        f"{RESULTS}/sweeps/{sweep}/{name}/{method}/{value}.json"
+        for name in datasets
+        for method in chosen["methods"]
+        for value in chosen[SWEEPS[sweep].values]
+    ]
 
 
-def swept_method(wildcards):
-    return FIGURE_SETTINGS[wildcards.sweep]["method"]
+def swept_run(wildcards):
+    """Return what identifies a point of a sweep; mini-batches may be more than in the tables."""
+    run = run_settings(wildcards.dataset, wildcards.method, n_neighbors=config["n_neighbors"])
+    own = {key: value for key, value in FIGURE_SETTINGS[wildcards.sweep].items() if key == "n_batches"}
+    return run | {"parameters": run["parameters"] | own}
 
 
 def growth_files():
@@ -128,6 +141,12 @@ def growth_files():
         for axis, chosen in (FIGURE_SETTINGS.get("growth") or {}).items()
         for method in chosen["methods"]
     ]
+
+
+def variant_files():
+    """Return the results of the three methods followed side by side."""
+    chosen = (FIGURE_SETTINGS.get("ridge") or {}).get("datasets", [])
+    return [f"{RESULTS}/sweeps/ridge/{dataset}.json" for dataset in chosen]
 
 
 def convergence_runs():
@@ -142,10 +161,15 @@ def convergence_runs():
 
 
 def figure_outputs(name, category):
-    """Return the output files of a figure; the PNG goes into the report."""
+    """Return the output files of a figure; the PNG goes into the report with the caption that the figure writes."""
     stem = f"{RESULTS}/figures/{name}"
-    caption = f"../report/figure_{name}.rst"
-    return [f"{stem}.pdf", report(f"{stem}.png", caption=caption, category=category), f"{stem}.csv"]
+    png = report(f"{stem}.png", caption=os.path.abspath(f"{stem}.rst"), category=category)
+    return [f"{stem}.pdf", png, f"{stem}.csv", f"{stem}.rst"]
+
+
+def caption_file(name):
+    """Return the text that a figure's caption starts with."""
+    return os.path.relpath(Path(workflow.basedir, "workflow", "report", f"figure_{name}.rst"))
 
 
 def table_outputs(name):

@@ -4,7 +4,8 @@ FIGURES = [f"{RESULTS}/figures/{name}.pdf" for name in FIGURE_SETTINGS]
 
 rule figure_smoothing:
     input:
-        code=sources("pipeline.figures"),
+        caption=caption_file("smoothing"),
+        code=sources("pipeline.figures", "pipeline.captions"),
     output:
         figure_outputs("smoothing", "The method"),
     log:
@@ -19,7 +20,8 @@ rule figure_smoothing:
 use rule figure_smoothing as figure_convergence with:
     input:
         results=convergence_runs(),
-        code=sources("pipeline.figures"),
+        caption=caption_file("convergence"),
+        code=sources("pipeline.figures", "pipeline.captions"),
     output:
         figure_outputs("convergence", "The method"),
     log:
@@ -29,7 +31,8 @@ use rule figure_smoothing as figure_convergence with:
 use rule figure_smoothing as figure_margin with:
     input:
         results=sweep_files("margin"),
-        code=sources("pipeline.figures"),
+        caption=caption_file("margin"),
+        code=sources("pipeline.figures", "pipeline.captions"),
     output:
         figure_outputs("margin", "Sweeps"),
     log:
@@ -39,7 +42,8 @@ use rule figure_smoothing as figure_margin with:
 use rule figure_smoothing as figure_batches with:
     input:
         results=sweep_files("batches"),
-        code=sources("pipeline.figures"),
+        caption=caption_file("batches"),
+        code=sources("pipeline.figures", "pipeline.captions"),
     output:
         figure_outputs("batches", "Sweeps"),
     log:
@@ -49,7 +53,8 @@ use rule figure_smoothing as figure_batches with:
 use rule figure_smoothing as figure_front with:
     input:
         results=all_metrics(),
-        code=sources("pipeline.figures"),
+        caption=caption_file("front"),
+        code=sources("pipeline.figures", "pipeline.captions"),
     output:
         figure_outputs("front", "Beyond the paper"),
     log:
@@ -59,7 +64,8 @@ use rule figure_smoothing as figure_front with:
 use rule figure_smoothing as figure_growth with:
     input:
         results=growth_files(),
-        code=sources("pipeline.figures"),
+        caption=caption_file("growth"),
+        code=sources("pipeline.figures", "pipeline.captions"),
     output:
         figure_outputs("growth", "Beyond the paper"),
     log:
@@ -68,11 +74,9 @@ use rule figure_smoothing as figure_growth with:
 
 use rule figure_smoothing as figure_ridge with:
     input:
-        results=[
-            f"{RESULTS}/sweeps/ridge/{dataset}.json"
-            for dataset in (FIGURE_SETTINGS.get("ridge") or {}).get("datasets", [])
-        ],
-        code=sources("pipeline.figures"),
+        results=variant_files(),
+        caption=caption_file("ridge"),
+        code=sources("pipeline.figures", "pipeline.captions"),
     output:
         figure_outputs("ridge", "Beyond the paper"),
     log:

@@ -2,12 +2,12 @@
 rule sweep:
     input:
         meta=prepared_meta,
-        spectrum=lambda wildcards: spectrum_file(wildcards.dataset, swept_method(wildcards)),
-        code=lambda wildcards: method_sources(swept_method(wildcards), "pipeline.sweeps"),
+        spectrum=lambda wildcards: spectrum_file(wildcards.dataset, wildcards.method),
+        code=lambda wildcards: method_sources(wildcards.method, "pipeline.sweeps"),
     output:
-        f"{RESULTS}/sweeps/{{sweep}}/{{dataset}}/{{value}}.json",
+        f"{RESULTS}/sweeps/{{sweep}}/{{dataset}}/{{method}}/{{value}}.json",
     log:
-        f"{RESULTS}/logs/sweeps/{{sweep}}-{{dataset}}-{{value}}.log",
+        f"{RESULTS}/logs/sweeps/{{sweep}}-{{dataset}}-{{method}}-{{value}}.log",
     group:
         "sweeps"
     conda:
@@ -16,9 +16,7 @@ rule sweep:
         mem_mb=memory_of_training,
         runtime=minutes_of(lambda wildcards: FIGURE_SETTINGS[wildcards.sweep]["repeats"]),
     params:
-        run=lambda wildcards: run_settings(
-            wildcards.dataset, swept_method(wildcards), n_neighbors=config["n_neighbors"]
-        ),
+        run=swept_run,
         repeats=lambda wildcards: FIGURE_SETTINGS[wildcards.sweep]["repeats"],
         minutes=config["minutes"],
         memory_mb=config["memory_mb"],

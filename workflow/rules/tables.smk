@@ -1,5 +1,5 @@
 # Result files → tables (CSV, Markdown, LaTeX).
-TABLE_NAMES = ["summary", "datasets", "complexity", "with_svd", "without_svd"]
+TABLE_NAMES = ["summary", "claims", "datasets", "complexity", "with_svd", "without_svd", "memory"]
 if any(name in REGISTRY and REGISTRY[name].paper for name in DATASETS):
     TABLE_NAMES.append("reproduction")
 TABLES = [f"{RESULTS}/tables/{name}.md" for name in TABLE_NAMES]
@@ -10,7 +10,7 @@ METAS = expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS)
 rule table_datasets:
     input:
         metas=METAS,
-        code=sources("pipeline.tables"),
+        code=sources("pipeline.comparison"),
     output:
         table_outputs("datasets"),
     log:
@@ -18,14 +18,16 @@ rule table_datasets:
     localrule: True
     conda:
         "../../envs/flrml.yaml"
+    params:
+        missing=MISSING,
     script:
         "../scripts/table.py"
 
 
 use rule table_datasets as table_complexity with:
     input:
-        results=all_metrics(),
-        code=sources("pipeline.tables"),
+        growth=growth_files(),
+        code=sources("pipeline.comparison"),
     output:
         table_outputs("complexity"),
     log:
@@ -36,7 +38,7 @@ use rule table_datasets as table_summary with:
     input:
         results=all_metrics(),
         svd=SVD_RECORDS,
-        code=sources("pipeline.tables"),
+        code=sources("pipeline.comparison"),
     output:
         table_outputs("summary"),
     log:
@@ -48,7 +50,7 @@ use rule table_datasets as table_with_svd with:
         results=all_metrics(),
         metas=METAS,
         svd=SVD_RECORDS,
-        code=sources("pipeline.tables"),
+        code=sources("pipeline.comparison"),
     output:
         table_outputs("with_svd"),
     log:
@@ -59,7 +61,7 @@ use rule table_datasets as table_without_svd with:
     input:
         results=all_metrics(),
         metas=METAS,
-        code=sources("pipeline.tables"),
+        code=sources("pipeline.comparison"),
     output:
         table_outputs("without_svd"),
     log:
@@ -70,8 +72,33 @@ use rule table_datasets as table_reproduction with:
     input:
         results=all_metrics(),
         metas=METAS,
-        code=sources("pipeline.tables"),
+        code=sources("pipeline.comparison"),
     output:
         table_outputs("reproduction"),
     log:
         f"{RESULTS}/logs/tables/reproduction.log",
+
+
+use rule table_datasets as table_memory with:
+    input:
+        results=all_metrics(),
+        code=sources("pipeline.comparison"),
+    output:
+        table_outputs("memory"),
+    log:
+        f"{RESULTS}/logs/tables/memory.log",
+
+
+use rule table_datasets as table_claims with:
+    input:
+        results=all_metrics(),
+        margin=sweep_files("margin"),
+        batches=sweep_files("batches"),
+        growth=growth_files(),
+        steps=variant_files(),
+        svd=SVD_RECORDS,
+        code=sources("pipeline.comparison"),
+    output:
+        table_outputs("claims"),
+    log:
+        f"{RESULTS}/logs/tables/claims.log",

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 from flrml.pipeline import figures
+from flrml.pipeline.captions import write_caption
 from flrml.pipeline.logs import logged
 
 with logged(snakemake.log[0]) as say:
@@ -9,4 +10,5 @@ with logged(snakemake.log[0]) as say:
     results = [results] if isinstance(results, str) else list(results)
     draw = getattr(figures, f"draw_{stem.name}")
     draw(stem, results) if "results" in snakemake.input.keys() else draw(stem)  # noqa: SIM118
+    write_caption(stem, snakemake.input.caption, results)
     say(f"drawn: {stem}.pdf")

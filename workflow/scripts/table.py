@@ -2,22 +2,36 @@ from pathlib import Path
 
 from flrml.datasets import load_meta, paper_table
 from flrml.files import read_json
-from flrml.pipeline import tables
+from flrml.pipeline import comparison
+from flrml.pipeline.claims import Evidence
 from flrml.pipeline.logs import logged
 
+
+def inputs(name):
+    """Return the input files of that name as a list."""
+    files = snakemake.input.get(name, [])
+    return [files] if isinstance(files, str) else list(files)
+
+
 with logged(snakemake.log[0]) as say:
-    stem = Path(snakemake.output[0]).with_suffix("")
-    results = list(snakemake.input.get("results", []))
-    metas = [load_meta(Path(path).parent) for path in snakemake.input.get("metas", [])]
+    stem, missing = Path(snakemake.output[0]).with_suffix(""), snakemake.params.missing
+    results = inputs("results")
+    metas = [load_meta(Path(path).parent) for path in inputs("metas")]
     names = {meta["name"]: meta["paper"]["name"] for meta in metas if meta["paper"]}
-    seconds = {Path(path).parent.name: read_json(path)["seconds"] for path in snakemake.input.get("svd", [])}
+    seconds = {Path(path).parent.name: read_json(path)["seconds"] for path in inputs("svd")}
     make = {
-        "datasets": lambda: tables.dataset_table(paper_table(metas)),
-        "summary": lambda: tables.summary_table(results, seconds),
-        "complexity": lambda: tables.complexity_table(results),
-        "with_svd": lambda: tables.comparison_table(results, 3, names, seconds),
-        "without_svd": lambda: tables.comparison_table(results, 4, names, seconds),
-        "reproduction": lambda: tables.reproduction_table(results, names),
+        "datasets": lambda: comparison.dataset_table(paper_table(metas), missing),
+        "summary": lambda: comparison.summary_table(results, seconds),
+        "complexity": lambda: comparison.complexity_table(inputs("growth")),
+        "with_svd": lambda: comparison.comparison_table(results, 3, names, seconds, missing),
+        "without_svd": lambda: comparison.comparison_table(results, 4, names, seconds, missing),
+        "memory": lambda: comparison.memory_table(results),
+        "reproduction": lambda: comparison.reproduction_table(results, names),
+        "claims": lambda: comparison.claims_table(
+            Evidence.read(
+                results, *(inputs(kind) for kind in ("margin", "batches", "growth", "steps")), svd_seconds=seconds
+            )
+        ),
     }
     make[stem.name]().write(stem)
     say(f"written: {stem}.md")

@@ -18,8 +18,12 @@ with logged(snakemake.log[0]) as say:
             log_model(tracker, run_id, data, model, n_neighbors=snakemake.params.n_neighbors)
         keys.append(record.key)
     for sweep in SWEEPS:
-        if points := snakemake.input.get(sweep):
-            record = of_sweep([points] if isinstance(points, str) else points, experiment, sweep)
+        points = snakemake.input.get(sweep, [])
+        by_method = {}
+        for path in [points] if isinstance(points, str) else points:
+            by_method.setdefault(Path(path).parent.name, []).append(path)
+        for paths in by_method.values():
+            record = of_sweep(paths, experiment, sweep)
             logged_runs[record.key] = tracker.log(record)
             keys += [record.key, *(child.key for child in record.children)]
     tracker.keep_only(keys, prefix=f"{experiment}/{dataset}/")

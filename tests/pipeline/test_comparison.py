@@ -3,8 +3,16 @@ import io
 
 import pytest
 
-from flrml.pipeline.tables import Cell, Table, comparison_table, complexity_table, dataset_table, summary_table
-from tests.pipeline.results import files, run
+from flrml.pipeline.comparison import (
+    comparison_table,
+    complexity_table,
+    dataset_table,
+    memory_table,
+    reproduction_table,
+    summary_table,
+)
+from flrml.pipeline.tables import Cell, Table
+from tests.pipeline.results import files, growth, run
 
 
 def column(table, name):
@@ -41,19 +49,39 @@ def table(results):
 def test_cells_hold_mean_deviation_and_the_papers_figure_with_the_difference(table):
     cells = column(table, "tdt2 (TDT2) %")
     assert cells["FLRML"] == Cell("96.0 ± 0.5 (96.3, −0.3)", bold=True)
-    assert cells["KISSME"] == Cell("50.0")
-    assert column(table, "m10-16 (M10-16) %")["FLRML"].text == "80.0 (83.4, −3.4)"
+    assert cells["KISSME"] == Cell("50.0 (95.9, −45.9)")
+    assert column(table, "m10-16 (M10-16) %")["FLRML"].text == "80.0 (83.4*, −3.4)"
 
 
-def test_runs_that_did_not_end_show_their_letter_beside_the_papers(table):
-    assert column(table, "tdt2 (TDT2) %")["RMML"].text == "E"
-    assert column(table, "tdt2 (TDT2) %")["LMNN"].text == "T"
-    assert column(table, "m10-16 (M10-16) %")["LMNN"].text == "M (paper M)"
-    assert column(table, "tdt2 s")["RMML"].text == ""
+def test_seconds_stand_beside_the_papers_with_the_ratio(table):
+    assert column(table, "tdt2 s")["FLRML"].text == "3 (10, ×0.3)"
+    assert column(table, "mine s")["FLRML"].text == "2"
 
 
-def test_training_time_stands_beside_the_peak_memory(table):
-    assert column(table, "tdt2 s (MB)")["FLRML"].text == "3 (140)"
+def test_runs_that_did_not_end_show_their_letter_beside_the_papers_figure(table):
+    assert column(table, "tdt2 (TDT2) %")["RMML"].text == "E (87.5)"
+    assert column(table, "tdt2 (TDT2) %")["LMNN"].text == "T (97.6*)"
+    assert column(table, "m10-16 (M10-16) %")["LMNN"].text == "M (M)"
+    assert column(table, "tdt2 s")["RMML"].text == "– (509)"
+    assert column(table, "m10-16 s")["LMNN"].text == ""
+
+
+def test_a_data_set_that_was_left_out_shows_the_papers_figures_alone(results):
+    missing = {"rcv1": "RCV1_4Class.mat is missing", "mine": "gone", "m40-100": "gone"}
+    table = comparison_table(results, 3, {"tdt2": "TDT2"}, {}, missing)
+    assert table.head[-2:] == ["rcv1 (RCV1, missing) %", "rcv1 s"]
+    cells = {row[0].text: [cell.text for cell in row[-2:]] for row in table.rows}
+    assert cells["FLRML"] == ["– (93.5)", "– (14)"]
+    assert cells["cosine on X (control)"] == ["", ""]
+    assert cells["t_svd"] == ["", "– (91)"]
+
+
+def test_memory_has_a_column_per_data_set(results):
+    table = memory_table(results)
+    assert table.head == ["method", "tdt2", "m10-16", "mine", "big"]
+    cells = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+    assert cells["FLRML"] == ["140", "140", "140", ""]
+    assert cells["LMNN"] == ["T", "M", "", ""]
 
 
 def test_the_best_accuracy_and_the_fastest_training_are_bold(table):
@@ -70,7 +98,7 @@ def test_controls_are_rows_of_their_own_below(table):
         "cosine on X (control)",
         "t_svd",
     ]
-    assert column(table, "tdt2 s")["t_svd"].text == "12.3"
+    assert column(table, "tdt2 s")["t_svd"].text == "12.3 (107, ×0.115)"
 
 
 def test_a_data_set_that_is_not_the_papers_says_so(table):
@@ -92,10 +120,29 @@ def test_a_table_of_failures_alone_is_still_a_table(tmp_path):
     assert [[cell.text for cell in row] for row in table.rows] == [["FLRML", "E", ""], ["t_svd", "", ""]]
 
 
-def test_complexity_puts_the_measured_beside_the_stated(results):
-    measured = {row[0].text: row[-1].text for row in complexity_table(results).rows}
-    assert measured["FLRML, implicit (ours)"].startswith("tdt2 500 ms, 140 MB; tdt2 1,000 ms, 140 MB")
-    assert measured["FLRML"] == "–"
+def test_complexity_has_the_printed_formula_ours_with_the_reason_and_the_measured_exponent(tmp_path):
+    measured = [growth("n", "flrml", {100: 1.0, 200: 2.0, 400: None}), growth("D", "flrml", {10: 1.0, 20: None})]
+    table = complexity_table(files(tmp_path, measured))
+    rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+    assert rows["FLRML"][:3] == ["n r d + n r²", "r² + n d", "n r"]
+    assert rows["FLRML"][3:] == ["2 n r d + n d² (5)", "r d", "as printed", "n^1.00"]
+    assert rows["FRML"][3:] == ["as printed", "as printed", "as printed", "–"]
+    assert "(5) K is never formed" in table.note
+
+
+def test_reproduction_stands_beside_the_paper_and_the_authors_code(tmp_path):
+    more = {"accuracy_reference_vote": 0.94, "start_rounds": 2, "null_steps": 1}
+    results = [
+        run("tdt2", "flrml-reference", 0.95, **more),
+        run("tdt2", "flrml"),
+        run("mine", "flrml", 0.9, **more),
+        run("tdt2", "kissme", 0.9),
+    ]
+    table = reproduction_table(files(tmp_path, results), {"tdt2": "TDT2"})
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["tdt2", "FLRML (reference)", "96.3", "94.75", "95.0", "94.0", "2", "4", "1", "2"],
+        ["tdt2", "FLRML", "96.3", "–", "E", "", "", "", "", ""],
+    ]
 
 
 def test_data_sets_stand_beside_the_papers():
@@ -105,6 +152,8 @@ def test_data_sets_stand_beside_the_papers():
     table = dataset_table([ours | theirs, own | dict.fromkeys(theirs, None) | {"differences": "all"}])
     assert [cell.text for cell in table.rows[0]][-2:] == ["36,771, 4,697, 4,697, 30", "none"]
     assert [cell.text for cell in table.rows[1]] == ["mine", "–", "5", "6", "7", "2", "–", "all"]
+    (left_out,) = dataset_table([], {"rcv1": "a file is not there"}).rows
+    assert [cell.text for cell in left_out][-2:] == ["29,992, 4,813, 4,812, 4", "missing: a file is not there"]
 
 
 def test_the_three_formats_hold_the_same(tmp_path):

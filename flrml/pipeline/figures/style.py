@@ -1,0 +1,109 @@
+"""The common style of the figures: panels, colours, legends, and the numbers behind a figure."""
+
+import csv
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
+
+from flrml.files import atomic_write
+
+# Okabe and Ito's colours: told apart by the colour-blind, and in grey together with the markers.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
+MARKERS = "osD^vP*X"
+STYLE: Any = {
+    "font.family": "serif",
+    "font.size": 9,
+    "axes.grid": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 4,
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 200,
+    "pdf.fonttype": 42,
+}
+
+
+@contextmanager
+def panels(
+    stem: str | Path, n: int = 1, columns: int = 3, size: tuple[float, float] = (2.6, 2.1)
+) -> Iterator[list[Axes]]:
+    """Give axes of a figure in the common style, saved as ``stem``.pdf and .png when the block ends."""
+    columns = min(max(n, 1), columns)
+    lines = max(-(-n // columns), 1)
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(lines, columns, figsize=(size[0] * columns, size[1] * lines), squeeze=False)
+        used = list(axes.ravel())
+        for unused in used[n:]:
+            unused.remove()
+        if not n:
+            figure.text(0.5, 0.5, "no completed runs", ha="center", va="center")
+        try:
+            yield used[:n]
+            for suffix, metadata in ((".pdf", {"CreationDate": None}), (".png", {"Software": None})):
+                with atomic_write(f"{stem}{suffix}") as beside:
+                    figure.savefig(beside, format=suffix[1:], metadata=metadata)
+        finally:
+            plt.close(figure)
+
+
+def write_numbers(stem: str | Path, head: list[str], rows: Iterable[Iterable[Any]]) -> None:
+    """Write the numbers behind a figure to ``stem``.csv."""
+    with atomic_write(f"{stem}.csv") as beside, beside.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([head, *rows])
+
+
+def band(
+    panel: Axes, x: Any, mean: np.ndarray, deviation: np.ndarray, colour: str, marker: str, label: str | None = None
+) -> None:
+    """Draw a line with a band of one standard deviation."""
+    panel.plot(x, mean, marker=marker, color=colour, label=label)
+    panel.fill_between(x, mean - deviation, mean + deviation, color=colour, alpha=0.15, linewidth=0)
+
+
+def legend_above(axes: list[Axes]) -> None:
+    """Draw one legend for all panels, above them, clear of the curves."""
+    handles: dict[Any, Any] = {}
+    for panel in axes:
+        lines, labels = panel.get_legend_handles_labels()
+        handles |= {label: line for label, line in zip(labels, lines, strict=True) if label not in handles}
+    if handles:
+        figure: Any = axes[0].figure
+        widest = 0.45 + 0.075 * max(len(str(label)) for label in handles)  # inches of line and text
+        columns = max(1, min(len(handles), int(figure.get_figwidth() / widest)))
+        figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns)
+
+
+def plain_ticks(panel: Axes, sizes: Iterable[int]) -> None:
+    """Set ticks in plain figures on logarithmic axes, at the sizes below and few at the side.
+
+    The axis at the side spans at least a factor of four, so that a change of a per cent looks like one.
+    """
+    low, high = panel.get_ylim()
+    if high < 4 * low:
+        middle = np.sqrt(low * high)
+        panel.set_ylim(middle / 2, 2 * middle)
+    panel.xaxis.set_major_locator(FixedLocator(sorted(sizes)))
+    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=6))
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_minor_locator(NullLocator())
+        axis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:g}")
+
+
+def whole_numbers(panel: Axes) -> None:
+    """Set ticks of the axis below at whole numbers."""
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
