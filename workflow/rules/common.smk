@@ -28,14 +28,13 @@ if workflow.is_main_process:
     for line in left_out:
         logger.warning(line)
 
+ROOT = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[1]
 RESULTS = config["results"]
 DATASETS = config["datasets"]
 FIGURE_SETTINGS = config["figures"]
 # Jobs in an environment of their own find flrml in the working copy too.
-if Path(workflow.basedir, "flrml").is_dir():
-    os.environ.update(
-        PYTHONPATH=os.pathsep.join(filter(None, [str(workflow.basedir), os.environ.get("PYTHONPATH")]))
-    )
+if (ROOT / "flrml").is_dir():
+    os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
 # Cores of this machine that a run may use, or on a cluster the most that one submission may.
 ALL_CORES = workflow.cores or 1
 
@@ -169,7 +168,7 @@ def figure_outputs(name, category):
 
 def caption_file(name):
     """Return the text that a figure's caption starts with."""
-    return os.path.relpath(Path(workflow.basedir, "workflow", "report", f"figure_{name}.rst"))
+    return os.path.relpath(ROOT / "workflow" / "report" / f"figure_{name}.rst")
 
 
 def table_outputs(name):

@@ -1,5 +1,6 @@
 # Raw files → prepared data set.
 rule prepare:
+    """Turn raw files into a prepared data set."""
     input:
         raw=lambda wildcards: raw_files(wildcards.dataset, RAW_DIR, settings(wildcards.dataset)["options"]),
         code=sources("datasets.preparation"),

@@ -1,5 +1,6 @@
 # Prepared data set → SVD. The result can be shared between working copies with --cache.
 rule decompose:
+    """Compute the SVD of a prepared data set; --cache shares it between working copies."""
     input:
         meta=prepared_meta,
         code=sources("pipeline.decomposition"),

@@ -1,5 +1,6 @@
 # Models → accuracies. All methods of a data set in one job: starting Python costs more than most evaluations.
 rule evaluate:
+    """Measure the 5-NN accuracies of all methods on a data set."""
     input:
         meta=prepared_meta,
         models=lambda wildcards: run_files(wildcards.dataset, "model.npz", wildcards.seed),
@@ -23,6 +24,7 @@ rule evaluate:
 
 
 use rule evaluate as evaluate_without_svd with:
+    """Measure the 5-NN accuracies on a data set without an SVD."""
     output:
         metrics=[
             f"{RESULTS}/runs/{{dataset}}/{method}/seed{{seed}}/metrics.json"

@@ -3,6 +3,7 @@ FIGURES = [f"{RESULTS}/figures/{name}.pdf" for name in FIGURE_SETTINGS]
 
 
 rule figure_smoothing:
+    """Draw the smooth function μ(x)."""
     input:
         caption=caption_file("smoothing"),
         code=sources("pipeline.figures", "pipeline.captions"),
@@ -18,6 +19,7 @@ rule figure_smoothing:
 
 
 use rule figure_smoothing as figure_convergence with:
+    """Draw the objective per iteration."""
     input:
         results=convergence_runs(),
         caption=caption_file("convergence"),
@@ -29,6 +31,7 @@ use rule figure_smoothing as figure_convergence with:
 
 
 use rule figure_smoothing as figure_margin with:
+    """Draw accuracy against the margin ratio."""
     input:
         results=sweep_files("margin"),
         caption=caption_file("margin"),
@@ -40,6 +43,7 @@ use rule figure_smoothing as figure_margin with:
 
 
 use rule figure_smoothing as figure_batches with:
+    """Draw accuracy against the number of mini-batches."""
     input:
         results=sweep_files("batches"),
         caption=caption_file("batches"),
@@ -51,6 +55,7 @@ use rule figure_smoothing as figure_batches with:
 
 
 use rule figure_smoothing as figure_front with:
+    """Draw accuracy against training time of all methods."""
     input:
         results=all_metrics(),
         caption=caption_file("front"),
@@ -62,6 +67,7 @@ use rule figure_smoothing as figure_front with:
 
 
 use rule figure_smoothing as figure_growth with:
+    """Draw time and memory against the size of the data."""
     input:
         results=growth_files(),
         caption=caption_file("growth"),
@@ -73,6 +79,7 @@ use rule figure_smoothing as figure_growth with:
 
 
 use rule figure_smoothing as figure_ridge with:
+    """Draw the methods per iteration, and RidgeFLRML against its ridge."""
     input:
         results=variant_files(),
         caption=caption_file("ridge"),

@@ -1,5 +1,6 @@
 # Sweeps: a job per point, with all its repeats, because starting Python costs more than a training.
 rule sweep:
+    """Train a method at one value of a swept parameter, once per repeat."""
     input:
         meta=prepared_meta,
         spectrum=lambda wildcards: spectrum_file(wildcards.dataset, wildcards.method),
@@ -25,6 +26,7 @@ rule sweep:
 
 
 rule growth:
+    """Measure time and memory of a method on growing parts of a data set."""
     input:
         meta=lambda wildcards: f"{RESULTS}/data/{FIGURE_SETTINGS['growth'][wildcards.axis]['dataset']}/meta.json",
         code=lambda wildcards: method_sources(wildcards.method, "pipeline.sweeps"),
@@ -51,6 +53,7 @@ rule growth:
 
 
 rule variants:
+    """Follow FLRML, its reference form and RidgeFLRML per iteration on a data set."""
     input:
         meta=prepared_meta,
         plain=lambda wildcards: spectrum_file(wildcards.dataset, "flrml"),

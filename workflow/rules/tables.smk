@@ -8,6 +8,7 @@ METAS = expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS)
 
 
 rule table_datasets:
+    """Write the data sets beside the paper's Table 1."""
     input:
         metas=METAS,
         code=sources("pipeline.comparison"),
@@ -25,6 +26,7 @@ rule table_datasets:
 
 
 use rule table_datasets as table_complexity with:
+    """Write the paper's Table 2 with ours and measured exponents."""
     input:
         growth=growth_files(),
         code=sources("pipeline.comparison"),
@@ -35,6 +37,7 @@ use rule table_datasets as table_complexity with:
 
 
 use rule table_datasets as table_summary with:
+    """Write RidgeFLRML beside cosine, FLRML and the best other method."""
     input:
         results=all_metrics(),
         svd=SVD_RECORDS,
@@ -46,6 +49,7 @@ use rule table_datasets as table_summary with:
 
 
 use rule table_datasets as table_with_svd with:
+    """Write the methods on an SVD beside the paper's Table 3."""
     input:
         results=all_metrics(),
         metas=METAS,
@@ -58,6 +62,7 @@ use rule table_datasets as table_with_svd with:
 
 
 use rule table_datasets as table_without_svd with:
+    """Write the methods on the data beside the paper's Table 4."""
     input:
         results=all_metrics(),
         metas=METAS,
@@ -69,6 +74,7 @@ use rule table_datasets as table_without_svd with:
 
 
 use rule table_datasets as table_reproduction with:
+    """Write FLRML and M-FLRML beside the paper and its authors' code."""
     input:
         results=all_metrics(),
         metas=METAS,
@@ -80,6 +86,7 @@ use rule table_datasets as table_reproduction with:
 
 
 use rule table_datasets as table_memory with:
+    """Write the peak memory of every training."""
     input:
         results=all_metrics(),
         code=sources("pipeline.comparison"),
@@ -90,6 +97,7 @@ use rule table_datasets as table_memory with:
 
 
 use rule table_datasets as table_claims with:
+    """Write the paper's claims, our measurements and whether they agree."""
     input:
         results=all_metrics(),
         margin=sweep_files("margin"),

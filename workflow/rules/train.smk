@@ -1,5 +1,6 @@
 # Data, SVD, triplets → model. Timed, so each training has the cores for itself.
 rule train:
+    """Train one method on one data set, timed and within its limits."""
     input:
         meta=prepared_meta,
         triplets=f"{RESULTS}/triplets/{{dataset}}/seed{{seed}}.npy",

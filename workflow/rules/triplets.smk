@@ -1,5 +1,6 @@
 # Labels → triplets.
 rule triplets:
+    """Draw triplets from the labels."""
     input:
         meta=prepared_meta,
         code=sources("pipeline.triplets"),
