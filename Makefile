@@ -11,7 +11,7 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock run comparison ui publish report lint test test-real test-slow test-slurm fuzz bench clean
+.PHONY: help setup lock run demo comparison ui publish report lint test test-real test-slow test-slurm fuzz bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml
 run: $(READY) ## run the bundled default experiment: figures, tables and MLflow runs (CONFIG=… for another)
 	snakemake --cores $(CORES) --workflow-profile workflow/profiles/default --configfile $(CONFIG)
 
+demo: $(READY) ## everything end to end on tiny data, offline, in under a minute
+	$(MAKE) run CONFIG=workflow/configs/tiny.yaml
+
 comparison: $(READY) ## run all methods on the bundled data sets (40 minutes)
 	$(MAKE) run CONFIG=workflow/configs/comparison.yaml
 
@@ -48,10 +51,11 @@ publish: ## copy tables and figures of a finished run to docs/results (CONFIG as
 report: $(READY) ## write report.html: every figure and table in one file, readable offline
 	snakemake --cores 1 --configfile $(CONFIG) --report report.html
 
-lint: $(READY) ## ruff (lint and format), snakefmt and mypy
+lint: $(READY) ## ruff (lint and format), snakefmt, snakemake --lint and mypy
 	ruff check .
 	ruff format --check .
 	snakefmt --check Snakefile workflow
+	snakemake --lint
 	mypy
 
 test: lint ## lint, then the quick tests

@@ -5,3 +5,6 @@ if "datasets" not in config:
 
 
 include: "workflow/Snakefile"
+
+
+workflow.default_target = "all"  # a rule of an included file is not the default target by itself

@@ -27,6 +27,7 @@ _FRACTION: Check = (
     "a fraction between 0 and 1",
 )
 _COUNT: Check = ((lambda value: _is_int(value, 1)), "a positive integer")
+_NUMBER: Check = ((lambda value: _is_int(value, 0)), "an integer from 0 on")
 _PATH: Check = ((lambda value: isinstance(value, str | Path) and bool(str(value))), "a path")
 _NAME: Check = ((lambda value: isinstance(value, str | int) and not isinstance(value, bool)), "a name")
 _BOOLEAN: Check = ((lambda value: isinstance(value, bool)), "true or false")
@@ -40,6 +41,7 @@ CHECKS: dict[str, Check] = {
     "holdout": _FRACTION,
     "max_train": _COUNT,
     "max_test": _COUNT,
+    "split": _NUMBER,
     "fill": _one_of(FILLS),
     "poses": _COUNT,
     "models": _PAIR,

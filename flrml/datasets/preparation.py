@@ -23,6 +23,8 @@ from flrml.exceptions import DatasetError
 from flrml.extras import require
 from flrml.files import write_json
 
+SPLIT = 0.2  # share of the training part that a split of it holds out
+
 
 def prepare(
     name: str,
@@ -146,7 +148,7 @@ def _select(name: str, loaded: Loaded, options: dict, seed: int) -> tuple[list[s
             f"{train.origin}: all examples are of class {classes[0]}; metric learning needs at least two classes"
         )
     if options["holdout"] is not None:
-        train_rows, test_rows = hold_out(y, train.groups, options["holdout"], seed)
+        train_rows, test_rows = hold_out(y, train.groups, options["holdout"], [seed, 1])
         test, test_y = train, y
     elif test is None:
         raise DatasetError(f"{name}: no test part; give one, or set `holdout: 0.2` to hold out a fifth")
@@ -158,12 +160,19 @@ def _select(name: str, loaded: Loaded, options: dict, seed: int) -> tuple[list[s
                 f"{test.origin}: {test.n_columns} columns, but the training part has {train.n_columns}; "
                 "give both parts the same columns"
             )
+    if options["split"] is not None:
+        kept, held = hold_out(y[train_rows], _of(train.groups, train_rows), SPLIT, [seed, 4, options["split"]])
+        test, test_y, train_rows, test_rows = train, y, train_rows[kept], train_rows[held]
     train_rows = subsample(train_rows, y, train.groups, options["max_train"], 1, [seed, 2])
     test_rows = subsample(test_rows, test_y, test.groups, options["max_test"], 0, [seed, 3])
     return [str(label) for label in classes], {
         "train": _Selection(train, train_rows, y[train_rows]),
         "test": _Selection(test, test_rows, test_y[test_rows]),
     }
+
+
+def _of(groups: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+    return None if groups is None else groups[rows]
 
 
 def _encode_test(classes: np.ndarray, test: Part) -> np.ndarray:
@@ -215,7 +224,7 @@ def _compare(dataset: Dataset, meta: dict) -> dict | None:
     options = meta["options"]
     reasons = [
         f"{key}: {options[key]}"
-        for key in ("holdout", "max_train", "max_test", "poses")
+        for key in ("holdout", "max_train", "max_test", "poses", "split")
         if options.get(key) != dataset.options.get(key)
     ]
     differences = [

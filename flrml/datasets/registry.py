@@ -55,7 +55,7 @@ class Dataset:
     raw: tuple[tuple[RemoteFile | str, ...], ...] = ()
 
 
-_ROWS = {"holdout": None, "max_train": None, "max_test": None}
+_ROWS = {"holdout": None, "max_train": None, "max_test": None, "split": None}
 _TEXT = {**_ROWS, "weighting": "counts"}
 _VOXEL = {**_ROWS, "fill": "surface", "poses": 12}
 _OWN = {

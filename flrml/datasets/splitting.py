@@ -57,7 +57,9 @@ def n_groups(groups: np.ndarray | None, n_rows: int) -> int:
     return n_rows if groups is None else len(np.unique(groups))
 
 
-def hold_out(y: np.ndarray, groups: np.ndarray | None, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def hold_out(
+    y: np.ndarray, groups: np.ndarray | None, fraction: float, seed: list[int]
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the row numbers of a training and a test part; the test part has ⌊fraction · groups⌋ groups.
 
     Every class keeps at least one group in the training part.
@@ -70,7 +72,7 @@ def hold_out(y: np.ndarray, groups: np.ndarray | None, fraction: float, seed: in
             f"a hold-out of {fraction} leaves {n - n_test} training and {n_test} test examples "
             f"for {n_classes} classes; choose another fraction"
         )
-    train = choose(y, groups, n - n_test, 1, [seed, 1])
+    train = choose(y, groups, n - n_test, 1, seed)
     return np.flatnonzero(train), np.flatnonzero(~train)
 
 

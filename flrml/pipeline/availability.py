@@ -23,11 +23,11 @@ def leave_out_missing(config: dict[str, Any], raw_dir: str) -> tuple[dict[str, A
     missing: dict[str, str] = {}
     datasets, lines = dict(config["datasets"]), []
     for name, dataset in datasets.items():
-        files = missing_files(name, raw_dir, dataset["options"])
+        files = missing_files(dataset["source"], raw_dir, dataset["options"])
         if not files:
             continue
         options = dataset["options"] | dataset.get("fallback", {})
-        if "fallback" in dataset and not missing_files(name, raw_dir, options):
+        if "fallback" in dataset and not missing_files(dataset["source"], raw_dir, options):
             datasets[name] = dataset | {"options": options}
             instead = ", ".join(f"{key}: {value}" for key, value in dataset["fallback"].items())
             lines.append(f"{name} is prepared with {instead}, because {' and '.join(files)} cannot be had")

@@ -273,6 +273,35 @@ def reproduction_table(paths: Iterable[str], names: dict[str, str]) -> Table:
     return Table(head, rows, note)
 
 
+def splits_table(paths: Iterable[str]) -> Table:
+    """Mean and deviation of the accuracy over splits and seeds, a row per method and a column per data set.
+
+    Parameters
+    ----------
+    paths : iterable of paths
+        metrics.json files of runs on splits, or of methods under other names.
+    """
+    runs: Runs = {}
+    for path in paths:
+        result = read_json(path)
+        runs.setdefault((result["label"], result["study"] or result["dataset"]), []).append(result)
+    datasets, labels = (list(dict.fromkeys(key[place] for key in runs)) for place in (1, 0))
+    best = {d: max(mean(found, "accuracy") or 0 for (_, of), found in runs.items() if of == d) for d in datasets}
+    rows = []
+    for label in labels:
+        row = [Cell(METHODS[label].label if label in METHODS else label)]
+        for dataset in datasets:
+            found = runs.get((label, dataset), [])
+            accuracy = mean(found, "accuracy")
+            row.append(
+                Cell(_accuracy(found, None, False), accuracy is not None and accuracy >= best[dataset] - 1e-9)
+            )
+        rows.append(row)
+    count = max((len(found) for found in runs.values()), default=0)
+    note = f"5-NN accuracy in per cent on rows held out: mean and deviation of up to {count} runs; bold: best."
+    return Table(["method", *datasets], rows, note)
+
+
 def claims_table(evidence: Evidence) -> Table:
     """Every claim of the paper's sections 3 and 4, the measurement, and whether it agrees."""
     rows = [[Cell(cell) for cell in (c.section, c.text, *c.verdict(evidence))] for c in CLAIMS]

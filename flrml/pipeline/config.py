@@ -14,6 +14,7 @@ from flrml.datasets.registry import find_dataset
 from flrml.estimators import FLRML
 from flrml.methods import METHODS, build, suggest
 from flrml.minibatch import MFLRML
+from flrml.pipeline.expansion import expand
 
 SWEPT_BASE: dict[str, type] = {"margin": FLRML, "batches": MFLRML}
 TRUTH = {"true": True, "True": True, "false": False, "False": False}  # on the command line
@@ -50,6 +51,7 @@ def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
         config["datasets"] = {k: v for k, v in config["datasets"].items() if k in offline}
         config["datasets"].setdefault("digits", _with_defaults({}, rules["$defs"]["dataset"]))
         config["figures"] = _restricted(config["figures"], config["datasets"])
+    config = expand(config)
     _check_names(config)
     return config
 
@@ -71,12 +73,12 @@ def check_shared_tracking(uri: str) -> None:
 
 def _check_names(config: dict[str, Any]) -> None:
     for name, dataset in config["datasets"].items():
-        key = f"datasets.{name}"
-        if name not in REGISTRY and not {"format", "train"} & set(dataset["options"]):
+        key, source = f"datasets.{dataset.get('study', name)}", dataset["source"]
+        if source not in REGISTRY and not {"format", "train"} & set(dataset["options"]):
             for option in dataset["options"]:
                 if hint := suggest(option, ("train", "format")):
                     raise ConfigError(f"{key}.options.{option}: unknown option{hint}")
-            hint = suggest(name, REGISTRY)
+            hint = suggest(source, REGISTRY)
             raise ConfigError(
                 f"{key}: unknown data set{hint}; choose from {', '.join(REGISTRY)}; "
                 "for your own data give options.format and options.train"
@@ -84,12 +86,12 @@ def _check_names(config: dict[str, Any]) -> None:
         for place, options in (("options", {}), ("fallback", dataset.get("fallback", {}))):
             try:
                 options = dataset["options"] | options
-                resolve_options(name, find_dataset(name, options).options, options)
+                resolve_options(source, find_dataset(source, options).options, options)
             except ValueError as error:
                 raise ConfigError(f"{key}.{place}: {error}") from None
-    for name, parameters in config["methods"].items():
+    for name, entry in config["methods"].items():
         try:
-            build(name, **(parameters or {}))
+            build(entry["method"], **entry["parameters"])
         except ValueError as error:
             raise ConfigError(f"methods.{name}: {error}") from None
     for figure, settings in config["figures"].items():
@@ -102,7 +104,9 @@ def _check_names(config: dict[str, Any]) -> None:
                 _check_figure(
                     config, f"figures.{figure}{place}", name, needs_svd=figure in ("convergence", "margin", "ridge")
                 )
-    if "convergence" in config["figures"] and not {"flrml", "flrml-reference"} & set(config["methods"]):
+    if "convergence" in config["figures"] and not {"flrml", "flrml-reference"} & {
+        entry["method"] for entry in config["methods"].values()
+    }:
         raise ConfigError("figures.convergence: needs flrml or flrml-reference among the methods")
 
 
@@ -110,7 +114,7 @@ def _check_parameters(config: dict[str, Any]) -> None:
     """Check that common parameters belong to some method, and that every method accepts its values."""
     mentioned = (_mentioned_methods(figure, settings) for figure, settings in config["figures"].items())
     drawn = [name for places in mentioned for _, methods in places for name in methods]
-    used = [METHODS[name].accepts for name in [*config["methods"], *drawn]]
+    used = [METHODS[name].accepts for name in [*(e["method"] for e in config["methods"].values()), *drawn]]
     known = sorted({name for accepts in used for name in accepts} - {"random_state"})
     for name in config["common"]:
         if name not in known:
@@ -118,13 +122,14 @@ def _check_parameters(config: dict[str, Any]) -> None:
                 f"common.{name}: no method of this configuration has this parameter{suggest(name, known)}; "
                 f"choose from {', '.join(known) or 'none'}"
             )
-    for method, own in config["methods"].items():
+    for label, entry in config["methods"].items():
+        method, own = entry["method"], entry["parameters"]
         common = {name: value for name, value in config["common"].items() if name in METHODS[method].accepts}
         try:
-            build(method, **(common | (own or {})))._validate_params()
+            build(method, **(common | own))._validate_params()
         except InvalidParameterError as error:
-            name = next((name for name in own or {} if repr(name) in str(error)), None)
-            place = f"methods.{method}" if name else "common"
+            name = next((name for name in own if repr(name) in str(error)), None)
+            place = f"methods.{label}" if name else "common"
             raise ConfigError(f"{place}: {str(error).replace(chr(10), ' ')}") from None
 
 

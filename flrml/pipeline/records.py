@@ -23,8 +23,8 @@ def of_run(path: str | Path, experiment: str) -> RunRecord:
     metrics = {name: result[name] for name in numbers if result.get(name) is not None}
     metrics |= {name: value for name, value in result.items() if name.startswith("accuracy_")}
     return RunRecord(
-        key=f"{experiment}/{result['dataset']}/{result['method']}/{result['seed']}",
-        name=f"{result['dataset']} {result['method']} seed {result['seed']}",
+        key=f"{experiment}/{result['dataset']}/{result['label']}/{result['seed']}",
+        name=f"{result['dataset']} {result['label']} seed {result['seed']}",
         parameters={**result["parameters"], "seed": result["seed"]},
         metrics=metrics,
         series={"objective": result["history"]} if result.get("history") else {},

@@ -13,6 +13,8 @@ def run(dataset: str, method: str, accuracy: float | None = None, *, seed: int =
     common = {
         "dataset": dataset,
         "method": method,
+        "label": method,
+        "study": None,
         "seed": seed,
         "parameters": {"n_components": 20},
         "data": {"name": dataset, "digest": "0123456789abcdef"},

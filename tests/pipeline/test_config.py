@@ -76,7 +76,7 @@ MISTAKES = [
     ("datasets/.", {}, ["datasets: '.' must consist of letters"]),
     ("datasets/a\n", {}, ["datasets: 'a\\n' must consist of letters"]),
     ("datasets/{a}", {}, ["datasets: '{a}' must consist of letters"]),
-    ("methods/..", {}, ["methods...: unknown method '..'"]),
+    ("methods/..", {}, ["methods: '..' must consist of letters"]),
     ("experiment", "a/b", ["experiment: 'a/b' must consist of letters, digits"]),
 ]
 
@@ -119,7 +119,7 @@ def test_shipped_configurations_are_right(name):
 def test_defaults_are_filled_in_at_every_depth():
     config = resolve(changed("datasets/digits", None) | {"methods": {"flrml": None}}, SCHEMA)
     assert config["seeds"] == [0]
-    assert config["datasets"]["digits"] == {"options": {}, "svd": True}
+    assert config["datasets"]["digits"] == {"options": {}, "svd": True, "source": "digits"}
     assert config["figures"]["margin"]["methods"] == ["flrml", "flrml-reference"]
 
 

@@ -124,3 +124,13 @@ def test_output_is_a_line_per_job_without_the_noise_of_the_scheduler(project):
     assert "drawn: results/figures/margin.pdf" in said
     assert "Select jobs" not in said
     assert "Execute" not in said
+
+
+def test_splits_of_training_parts_are_planned_like_data_sets(fresh):
+    study = {
+        "datasets": {"digits": {"splits": 3}},
+        "methods": {"flrml-ridge": {}, "no-rounds": {"method": "flrml-ridge", "rounds": 0}},
+    }
+    planned = fresh.planned(config=study)
+    assert (planned["prepare"], planned["train"], planned["evaluate"]) == (3, 6, 3)
+    assert [rule for rule in planned if rule.startswith(("table", "figure"))] == ["table_splits"]

@@ -60,7 +60,7 @@ def sources(*modules):
 
 def method_sources(method, *modules):
     """Return the source files that a training of a method depends on."""
-    return sources(METHODS[method].estimator.__module__.removeprefix("flrml."), *modules)
+    return sources(method_of(method).estimator.__module__.removeprefix("flrml."), *modules)
 
 
 def prepared_meta(wildcards):
@@ -71,6 +71,11 @@ def settings(dataset):
     return DATASETS[dataset] or {}
 
 
+def method_of(name):
+    """Return the registered method that a name of the configuration stands for."""
+    return METHODS[config["methods"][name]["method"] if name in config["methods"] else name]
+
+
 def datasets_pattern(svd):
     """Return the wildcard constraint for data sets with an SVD, or for those without."""
     return "|".join(re.escape(name) for name in DATASETS if settings(name)["svd"] == svd) or "(?!)"
@@ -79,14 +84,14 @@ def datasets_pattern(svd):
 def methods_of(dataset):
     """Return the methods that run on a data set."""
     svd = settings(dataset)["svd"]
-    return [name for name in config["methods"] if svd or not METHODS[name].uses_spectrum]
+    return [name for name in config["methods"] if svd or not method_of(name).uses_spectrum]
 
 
 def spectrum_file(dataset, method):
     """Return the spectrum that a method takes, or nothing."""
-    if not METHODS[method].uses_spectrum:
+    if not method_of(method).uses_spectrum:
         return []
-    return f"{RESULTS}/svd/{dataset}/{METHODS[method].spectrum_kind}.npz"
+    return f"{RESULTS}/svd/{dataset}/{method_of(method).spectrum_kind}.npz"
 
 
 def max_rank(dataset):
@@ -95,9 +100,11 @@ def max_rank(dataset):
 
 def run_settings(dataset, method, **more):
     """Return what identifies a run; its result files carry it."""
-    common = {name: value for name, value in config["common"].items() if name in METHODS[method].accepts}
-    parameters = {**METHODS[method].parameters, **common, **(config["methods"].get(method) or {})}
-    return {"dataset": dataset, "method": method, "parameters": parameters, **more}
+    base = method_of(method)
+    common = {name: value for name, value in config["common"].items() if name in base.accepts}
+    own = config["methods"].get(method, {"parameters": {}})["parameters"]
+    names = {"dataset": dataset, "method": base.name, "label": method, "study": settings(dataset).get("study")}
+    return {**names, "parameters": {**base.parameters, **common, **own}, **more}
 
 
 def run_files(dataset, file="metrics.json", seed=None):
@@ -110,7 +117,20 @@ def run_files(dataset, file="metrics.json", seed=None):
 
 
 def all_metrics():
-    return [path for dataset in DATASETS for path in run_files(dataset)]
+    """Return the metrics of all methods under their own names, on data sets with their own test parts."""
+    return [
+        f"{RESULTS}/runs/{dataset}/{method}/seed{seed}/metrics.json"
+        for dataset in DATASETS
+        if "study" not in settings(dataset)
+        for method in methods_of(dataset)
+        if method == method_of(method).name
+        for seed in config["seeds"]
+    ]
+
+
+def study_metrics():
+    """Return the metrics of runs on splits, and of methods under other names."""
+    return sorted({path for dataset in DATASETS for path in run_files(dataset)} - set(all_metrics()))
 
 
 def sweep_files(sweep, dataset=None):

@@ -2,7 +2,9 @@
 rule prepare:
     """Turn raw files into a prepared data set."""
     input:
-        raw=lambda wildcards: raw_files(wildcards.dataset, RAW_DIR, settings(wildcards.dataset)["options"]),
+        raw=lambda wildcards: raw_files(
+            settings(wildcards.dataset)["source"], RAW_DIR, settings(wildcards.dataset)["options"]
+        ),
         code=sources("datasets.preparation"),
     output:
         meta=f"{RESULTS}/data/{{dataset}}/meta.json",
@@ -17,6 +19,7 @@ rule prepare:
         mem_mb=lambda wildcards, input, attempt: int((4000 + 3 * input.size_mb) * 2 ** (attempt - 1)),
         runtime=lambda wildcards, input, attempt: int((60 + input.size_mb / 20) * 2 ** (attempt - 1)),
     params:
+        source=lambda wildcards: settings(wildcards.dataset)["source"],
         options=lambda wildcards: settings(wildcards.dataset)["options"],
         raw_dir=RAW_DIR,
     script:

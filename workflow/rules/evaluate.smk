@@ -29,7 +29,7 @@ use rule evaluate as evaluate_without_svd with:
         metrics=[
             f"{RESULTS}/runs/{{dataset}}/{method}/seed{{seed}}/metrics.json"
             for method in config["methods"]
-            if not METHODS[method].uses_spectrum
+            if not method_of(method).uses_spectrum
         ],
     wildcard_constraints:
         dataset=datasets_pattern(svd=False),

@@ -1,5 +1,5 @@
 # Result files → figures (PDF and PNG, numbers as CSV).
-FIGURES = [f"{RESULTS}/figures/{name}.pdf" for name in FIGURE_SETTINGS]
+FIGURES = [f"{RESULTS}/figures/{name}.pdf" for name in FIGURE_SETTINGS if name != "front" or all_metrics()]
 
 
 rule figure_smoothing:

@@ -1,6 +1,8 @@
 # Result files → tables (CSV, Markdown, LaTeX).
-TABLE_NAMES = ["summary", "claims", "datasets", "complexity", "with_svd", "without_svd", "memory"]
-if any(name in REGISTRY and REGISTRY[name].paper for name in DATASETS):
+TABLE_NAMES = ["splits"] if study_metrics() else []
+if all_metrics():
+    TABLE_NAMES += ["summary", "claims", "datasets", "complexity", "with_svd", "without_svd", "memory"]
+if any(REGISTRY[d["source"]].paper for d in DATASETS.values() if d["source"] in REGISTRY and "study" not in d):
     TABLE_NAMES.append("reproduction")
 TABLES = [f"{RESULTS}/tables/{name}.md" for name in TABLE_NAMES]
 SVD_RECORDS = [f"{RESULTS}/svd/{name}/plain.json" for name in DATASETS if settings(name)["svd"]]
@@ -110,3 +112,14 @@ use rule table_datasets as table_claims with:
         table_outputs("claims"),
     log:
         f"{RESULTS}/logs/tables/claims.log",
+
+
+use rule table_datasets as table_splits with:
+    """Write mean and deviation of every method over splits of training parts."""
+    input:
+        results=study_metrics(),
+        code=sources("pipeline.comparison"),
+    output:
+        table_outputs("splits"),
+    log:
+        f"{RESULTS}/logs/tables/splits.log",

@@ -20,7 +20,7 @@ rule track:
         mem_mb=memory(1000, 4),
         runtime=minutes(20, 20),
     params:
-        experiment=config["experiment"],
+        experiment=lambda wildcards: config["experiment"],
         tracking_uri=config["tracking_uri"],
         n_neighbors=config["n_neighbors"],
     script:

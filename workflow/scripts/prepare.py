@@ -4,14 +4,15 @@ from flrml.datasets import prepare
 from flrml.pipeline.logs import logged
 
 with logged(snakemake.log[0]) as say:
+    name = snakemake.wildcards.dataset
     meta = prepare(
-        snakemake.wildcards.dataset,
+        snakemake.params.source,
         Path(snakemake.output.meta).parent,
         options=snakemake.params.options,
         raw_dir=snakemake.params.raw_dir,
         n_jobs=snakemake.threads,
     )
     train, test = (meta["splits"][part]["shape"] for part in ("train", "test"))
-    say(f"{meta['name']:>14} prepared: {train[0]:,} + {test[0]:,} rows, {train[1]:,} features")
+    say(f"{name:>14} prepared: {train[0]:,} + {test[0]:,} rows, {train[1]:,} features")
     for difference in (meta["paper"] or {}).get("differences", []):
-        say(f"{meta['name']:>14} differs from the paper in {difference}")
+        say(f"{name:>14} differs from the paper in {difference}")

@@ -17,7 +17,8 @@ with logged(snakemake.log[0]) as say:
     stem, missing = Path(snakemake.output[0]).with_suffix(""), snakemake.params.missing
     results = inputs("results")
     metas = [load_meta(Path(path).parent) for path in inputs("metas")]
-    names = {meta["name"]: meta["paper"]["name"] for meta in metas if meta["paper"]}
+    paths = zip(inputs("metas"), metas, strict=True)
+    names = {Path(path).parent.name: meta["paper"]["name"] for path, meta in paths if meta["paper"]}
     seconds = {Path(path).parent.name: read_json(path)["seconds"] for path in inputs("svd")}
     make = {
         "datasets": lambda: comparison.dataset_table(paper_table(metas), missing),
@@ -27,6 +28,7 @@ with logged(snakemake.log[0]) as say:
         "without_svd": lambda: comparison.comparison_table(results, 4, names, seconds, missing),
         "memory": lambda: comparison.memory_table(results),
         "reproduction": lambda: comparison.reproduction_table(results, names),
+        "splits": lambda: comparison.splits_table(results),
         "claims": lambda: comparison.claims_table(
             Evidence.read(
                 results, *(inputs(kind) for kind in ("margin", "batches", "growth", "steps")), svd_seconds=seconds

@@ -1,0 +1,38 @@
+"""Expand studies in a configuration: splits of training parts, methods under other names, grids of parameters."""
+
+from itertools import product
+from typing import Any
+
+
+def expand(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration in which every data set is one split and every method one set of parameters.
+
+    A data set with ``splits: k`` becomes k data sets, each of which holds out another fifth of the training part. A
+    method with ``grid`` becomes a method per combination of values. The ``source`` or ``method`` of an entry names
+    what it stands for.
+
+    Parameters
+    ----------
+    config : dict
+        A configuration with defaults filled in.
+    """
+    datasets: dict[str, Any] = {}
+    for name, dataset in config["datasets"].items():
+        source = dataset.get("source", name)
+        plain = {key: value for key, value in dataset.items() if key != "splits"} | {"source": source}
+        if "splits" not in dataset:
+            datasets[name] = plain
+        for split in range(dataset.get("splits", 0)):
+            datasets[f"{name}-split{split}"] = plain | {
+                "options": plain["options"] | {"split": split},
+                "study": name,
+            }
+    methods: dict[str, Any] = {}
+    for name, given in config["methods"].items():
+        parameters = {key: value for key, value in (given or {}).items() if key not in ("method", "grid")}
+        method, grid = (given or {}).get("method", name), (given or {}).get("grid", {})
+        for values in product(*grid.values()):
+            point = dict(zip(grid, values, strict=True))
+            label = ",".join([name, *(f"{key}={value}" for key, value in point.items())])
+            methods[label] = {"method": method, "parameters": parameters | point}
+    return config | {"datasets": datasets, "methods": methods}
