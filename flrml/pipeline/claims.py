@@ -240,11 +240,12 @@ def _ratio_one(evidence: Evidence) -> list[Finding]:
     return found
 
 
-def _curves(evidence: Evidence) -> dict[tuple[str, str], dict[int, Any]]:
-    """Return mean accuracies in per cent by mini-batch, by data set and method, and by N_t."""
-    curves: dict[tuple[str, str], dict[int, Any]] = {}
+def _curves(evidence: Evidence) -> dict[tuple[str, str], dict[int, dict[int, float]]]:
+    """Return mean accuracies in per cent by number of mini-batches, by data set and method, and by N_t."""
+    curves: dict[tuple[str, str], dict[int, dict[int, float]]] = {}
     for result in evidence.batches:
-        curve = 100 * np.mean([point["accuracies"] for point in result["points"]], axis=0)
+        means = 100 * np.mean([point["accuracies"] for point in result["points"]], axis=0)
+        curve = dict(zip(result["points"][0]["steps"], means, strict=True))
         curves.setdefault((result["dataset"], result["method"]), {})[result["batch_triplets"]] = curve
     return curves
 
@@ -254,8 +255,8 @@ def _larger_is_faster(evidence: Evidence) -> list[Finding]:
     found, early = [], N_BATCHES // 4
     for (dataset, method), by_size in _curves(evidence).items():
         sizes = sorted(by_size)
-        if len(sizes) > 1 and all(len(curve) >= early for curve in by_size.values()):
-            after = [by_size[size][early - 1] for size in sizes]
+        if len(sizes) > 1 and all(early in curve for curve in by_size.values()):
+            after = [by_size[size][early] for size in sizes]
             text = ", ".join(f"{size}: {value:.1f}" for size, value in zip(sizes, after, strict=True))
             rises = all(later >= earlier for earlier, later in pairwise(after))
             noise = "" if rises else _noise(evidence, dataset, method)
@@ -283,11 +284,11 @@ def _noise(evidence: Evidence, dataset: str, method: str) -> str:
 def _twenty_suffice(evidence: Evidence) -> list[Finding]:
     found = []
     for (dataset, method), by_size in _curves(evidence).items():
-        curve = by_size.get(BATCH_TRIPLETS)
-        if curve is not None and len(curve) >= N_BATCHES:
-            reached, best = curve[N_BATCHES - 1], max(curve)
+        curve = by_size.get(BATCH_TRIPLETS, {})
+        if N_BATCHES in curve:
+            reached, best = curve[N_BATCHES], max(curve.values())
             text = f"{dataset}, {METHODS[method].label}: {reached:.1f} after {N_BATCHES}, best {best:.1f}"
-            found.append(Finding(f"{text} of {len(curve)}", best - reached <= NEAR_BEST))
+            found.append(Finding(f"{text} of {max(curve)}", best - reached <= NEAR_BEST))
     return found
 
 

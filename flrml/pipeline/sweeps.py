@@ -35,19 +35,19 @@ class Sweep:
         Key of its values in the figure's settings.
     parse : type
         Type of the values.
-    every_batch : bool
-        Whether accuracy is measured after every mini-batch, or at the end alone.
+    along : bool
+        Whether accuracy is measured along the mini-batches, or at the end alone.
     """
 
     parameter: str
     values: str
     parse: type
-    every_batch: bool = False
+    along: bool = False
 
 
 SWEEPS = {
     "margin": Sweep("margin_ratio", "ratios", float),
-    "batches": Sweep("batch_triplets", "sizes", int, every_batch=True),
+    "batches": Sweep("batch_triplets", "sizes", int, along=True),
 }
 
 
@@ -93,10 +93,16 @@ def run_sweep_point(
     def train(seed: int) -> dict:
         parameters = run["parameters"] | {swept.parameter: value, "random_state": seed}
         estimator = build(run["method"], **accepted(run["method"], parameters))
-        accuracies: list[float] = []
-        if swept.every_batch:
-            estimator.fit(X, y, callback=lambda model: accuracies.append(accuracy(model)), **arguments)
-            return {"accuracies": accuracies, "accuracy": accuracies[-1]}
+        if swept.along:
+            steps = batches_to_judge(estimator.n_batches)
+            accuracies: list[float] = []
+
+            def judge(model: Any) -> None:
+                if model.n_iter_ in steps:
+                    accuracies.append(accuracy(model))
+
+            estimator.fit(X, y, callback=judge, **arguments)
+            return {"steps": steps, "accuracies": accuracies, "accuracy": accuracies[-1]}
         start = time.perf_counter()
         estimator.fit(X, y, **arguments)
         seconds = time.perf_counter() - start
@@ -106,11 +112,16 @@ def run_sweep_point(
         {"seed": seed} | within_limits(partial(train, seed), minutes=minutes, memory_mb=memory_mb) for seed in seeds
     ]
     record = {"sweep": sweep, swept.parameter: value, "points": points, "started": started}
-    if swept.every_batch:
+    if swept.along:
         record["batch"] = describe_batch(X, y, int(value))
     result = {**run, **record, "made_by": provenance()}
     write_json(out, result)
     return result
+
+
+def batches_to_judge(n_batches: int) -> list[int]:
+    """Return the mini-batches after which accuracy is measured: the first five, every fifth, and the last."""
+    return [step for step in range(1, n_batches + 1) if step <= 5 or step % 5 == 0 or step == n_batches]
 
 
 def describe_batch(X: Any, y: Any, n_triplets: int) -> dict[str, int]:

@@ -39,6 +39,7 @@ def point(
             continue
         repeats.append({"seed": seed, "outcome": "ok", "accuracy": accuracy, "peak_mb": 1.0})
         if batches:
+            repeats[-1]["steps"] = list(range(1, batches + 1))
             repeats[-1]["accuracies"] = [accuracy / 2] * (batches - 1) + [accuracy]
     method = method or ("mflrml" if batches else "flrml")
     return {

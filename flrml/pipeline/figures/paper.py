@@ -86,7 +86,7 @@ def draw_batches(stem: str | Path, paths: Iterable[str]) -> None:
                 style = sizes.index(result["batch_triplets"])
                 accuracy = 100 * np.array([point["accuracies"] for point in result["points"]])
                 mean, deviation = accuracy.mean(axis=0), accuracy.std(axis=0)
-                steps = np.arange(1, accuracy.shape[1] + 1)
+                steps = result["points"][0]["steps"]
                 chosen = " (the paper's)" if result["batch_triplets"] == paper.BATCH_TRIPLETS else ""
                 label = f"$N_t$ = {result['batch_triplets']}{chosen}"
                 band(panel, steps, mean, deviation, COLOURS[style % 8], MARKERS[style % 8], label)
