@@ -65,6 +65,7 @@ class Dataset:
 _ROWS = {"holdout": None, "max_train": None, "max_test": None}
 _TEXT = {**_ROWS, "weighting": "counts"}
 _VOXEL = {**_ROWS, "fill": "surface", "poses": 12}
+_SOLID = {**_VOXEL, "fill": "solid"}
 _OWN = {
     **_TEXT,
     **dict.fromkeys(("format", "train", "test", "labels", "test_labels", "features", "target", "zero_based")),
@@ -128,7 +129,7 @@ _DATASETS = [
     Dataset("tdt2", "text", _TDT2, _CAI, False, PaperShape("TDT2", 36_771, 4_697, 4_697, 30), _HALVES),
     Dataset("mnist", "image", _DIGITS, _LECUN, False, PaperShape("MNIST", 780, 60_000, 10_000, 10), _ROWS),
     *(
-        Dataset(f"{short}-{size}", "voxel", _modelnet(size, file, grids), _PRINCETON, False, paper, _VOXEL)
+        Dataset(f"{short}-{size}", "voxel", _modelnet(size, file, grids), _PRINCETON, False, paper, _SOLID)
         for short, size, file, grids, paper in (
             ("m10", 16, _MODELNET10, _M10, PaperShape("M10-16", 4_096, 47_892, 10_896, 10)),
             ("m10", 100, _MODELNET10, _M10, PaperShape("M10-100", 1_000_000, 47_892, 10_896, 10)),
