@@ -17,74 +17,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from flrml.binary import BinaryRows, RunRows, running_sums
+
 BLOCK_BYTES = 64 * 2**20
 # Largest values of X that are sound: methods square them, and some cut singular values at an absolute size.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e8
 WORTH_THREADS = 5e7  # multiplications below which one thread is faster than several
-
-
-class BinaryRows:
-    """Rows of zeros and ones, each scaled to unit length, kept as column numbers alone.
-
-    A row with p ones has p entries of value 1/√p. Reading rows gives an ordinary CSR matrix; the whole never
-    becomes one, so the column numbers can stay in a memory map and may count more than 2³¹ entries.
-
-    Parameters
-    ----------
-    indptr : ndarray of shape (n + 1,), integer
-        Row i owns ``indices[indptr[i]:indptr[i + 1]]``.
-    indices : ndarray of integers
-        Column numbers, ascending within a row.
-    n_columns : int
-        Number of columns D.
-    dtype : dtype, default float32
-        Type of the values handed out.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = BinaryRows(np.array([0, 1, 3]), np.array([2, 0, 1]), 3)
-    >>> X[[1]].toarray().round(3)
-    array([[0.707, 0.707, 0.   ]], dtype=float32)
-    """
-
-    ndim = 2
-
-    def __init__(self, indptr, indices, n_columns: int, dtype=np.float32):
-        self.indptr, self.indices, self.dtype = indptr, indices, np.dtype(dtype)
-        self.shape = (len(indptr) - 1, int(n_columns))
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    @property
-    def nnz(self) -> int:
-        """Number of stored entries."""
-        return int(self.indptr[-1])
-
-    def __getitem__(self, rows) -> sp.csr_matrix:
-        """Return a CSR matrix of the given rows: a slice, a boolean mask or row numbers in any order."""
-        if isinstance(rows, slice):
-            start, stop, step = rows.indices(self.shape[0])
-            if step == 1:
-                stop = max(start, stop)
-                bounds = np.asarray(self.indptr[start : stop + 1], dtype=np.int64)
-                return self._csr(np.array(self.indices[bounds[0] : bounds[-1]]), bounds - bounds[0])
-            rows = np.arange(start, stop, step)
-        rows = np.asarray(rows)
-        rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64).ravel()
-        starts = np.asarray(self.indptr[rows], dtype=np.int64)
-        lengths = np.asarray(self.indptr[rows + 1], dtype=np.int64) - starts
-        indptr = np.concatenate(([0], np.cumsum(lengths)))
-        indices = np.empty(indptr[-1], dtype=self.indices.dtype)
-        for row, start in enumerate(starts):
-            indices[indptr[row] : indptr[row + 1]] = self.indices[start : start + lengths[row]]
-        return self._csr(indices, indptr)
-
-    def _csr(self, indices, indptr) -> sp.csr_matrix:
-        lengths = np.diff(indptr)
-        values = np.repeat(1 / np.sqrt(np.maximum(lengths, 1)), lengths).astype(self.dtype)
-        return sp.csr_matrix((values, indices, indptr), shape=(len(lengths), self.shape[1]))
 
 
 class RowOperator(ABC):
@@ -190,7 +128,7 @@ def fingerprint(X: Any) -> str:
 
 def on_disk(X: Any) -> bool:
     """Tell whether the values of X lie in a memory map, so that reading them all is expensive."""
-    array = getattr(X, "indices", None) if is_sparse(X) else X
+    array = X.stored if isinstance(X, BinaryRows) else X.indices if sp.issparse(X) else X
     while isinstance(array, np.ndarray):
         if isinstance(array, np.memmap):
             return True
@@ -211,14 +149,18 @@ def product(X: Any, B: NDArray) -> NDArray:
         return X.product(B)
     if not is_sparse(X) or (sp.issparse(X) and X.nnz * B.shape[1] < WORTH_THREADS):
         return np.asarray(X @ B)
-    B = np.ascontiguousarray(B)
     out = np.empty((X.shape[0], B.shape[1]), dtype=np.result_type(X.dtype, B.dtype))
+    read = X.__getitem__
+    if isinstance(X, RunRows):
+        read, B = X.steps, np.array(B, dtype=out.dtype, order="C")
+        running_sums(B)
+    B = np.ascontiguousarray(B)
 
     def fill(block: slice) -> None:
-        out[block] = X[block] @ B
+        out[block] = read(block) @ B
 
     step = max(1, -(-X.shape[0] // n_threads())) if sp.issparse(X) and not on_disk(X) else None
-    _in_threads(fill, list(row_blocks(X)) if step is None else _slices(X.shape[0], step))
+    _in_threads(fill, list(_product_blocks(X)) if step is None else _slices(X.shape[0], step))
     return out
 
 
@@ -229,14 +171,19 @@ def product_transposed(X: Any, R: NDArray) -> NDArray:
     if not is_sparse(X):
         return np.asarray(X.T @ R)
     out = np.zeros((X.shape[1], R.shape[1]), dtype=np.result_type(X.dtype, R.dtype))
-    columns = _slices(R.shape[1], max(1, -(-R.shape[1] // n_threads())))
-    for block in [slice(None)] if sp.issparse(X) and not on_disk(X) else row_blocks(X):
-        rows, part = X[block] if block != slice(None) else X, R[block]
+    # Each block of rows adds to all of ``out``: few columns at a time bound the memory of the sum.
+    step = min(-(-R.shape[1] // n_threads()), 2 * BLOCK_BYTES // max(1, len(out) * out.itemsize))
+    columns = _slices(R.shape[1], max(1, step))
+    read = X.steps if isinstance(X, RunRows) else X.__getitem__
+    for block in [slice(None)] if sp.issparse(X) and not on_disk(X) else _product_blocks(X):
+        rows, part = read(block) if block != slice(None) else X, R[block]
 
         def add(column: slice, rows: Any = rows, part: NDArray = part) -> None:
             out[:, column] += rows.T @ np.ascontiguousarray(part[:, column])
 
         _in_threads(add, columns)
+    if isinstance(X, RunRows):
+        running_sums(out, backward=True)
     return out
 
 
@@ -310,8 +257,19 @@ def in_float64(X: Any) -> Any:
 
 def row_means(X: Any) -> NDArray[np.float64]:
     """Return the mean of each row over the columns."""
+    if isinstance(X, BinaryRows):  # p values of 1/√p
+        return np.sqrt(X.counts()) / X.shape[1]
     ones = np.ones((X.shape[1], 1))
     return np.concatenate([np.asarray(X[block] @ ones).ravel() for block in row_blocks(X)]) / X.shape[1]
+
+
+def _product_blocks(X: Any) -> Iterator[slice]:
+    """Yield slices of rows for products, which read runs as they are and hence many more rows at once."""
+    if isinstance(X, RunRows):
+        per_row = 24 * len(X.runs) / max(X.shape[0], 1)
+        yield from _slices(X.shape[0], max(1, int(2 * BLOCK_BYTES / max(per_row, 1))))
+    else:
+        yield from row_blocks(X)
 
 
 def _slices(n: int, step: int) -> list[slice]:

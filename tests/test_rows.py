@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import normalize
 
 from flrml import rows
-from flrml.rows import BinaryRows
+from flrml.binary import SEGMENT, BinaryRows, RunRows, are_runs, find_runs, running_sums
 
 
 def make(kind, dtype=np.float64, n=23, n_features=11, seed=0):
@@ -17,10 +17,16 @@ def make(kind, dtype=np.float64, n=23, n_features=11, seed=0):
     dense = normalize(ones).astype(dtype)
     sparse = sp.csr_matrix(dense)
     binary = BinaryRows(sparse.indptr.astype(np.int64), sparse.indices, n_features, dtype)
-    return dense, {"dense": dense, "csr": sparse, "binary": binary}[kind]
+    return dense, {"dense": dense, "csr": sparse, "binary": binary, "runs": in_runs(sparse)}[kind]
 
 
-kinds = pytest.mark.parametrize("kind", ["dense", "csr", "binary"])
+def in_runs(sparse):
+    runs, indptr = find_runs(sparse.indices, sparse.indptr)
+    return RunRows(indptr, runs, sparse.shape[1], sparse.dtype)
+
+
+kinds = pytest.mark.parametrize("kind", ["dense", "csr", "binary", "runs"])
+binary_kinds = pytest.mark.parametrize("kind", ["binary", "runs"])
 
 
 @pytest.fixture(params=[rows.BLOCK_BYTES, 300], ids=["one block", "many blocks"])
@@ -29,9 +35,10 @@ def block_bytes(request, monkeypatch):
     monkeypatch.setattr(rows.row_blocks, "__defaults__", (request.param,))
 
 
-@given(st.lists(st.integers(0, 22), max_size=30), st.integers(0, 23), st.integers(0, 23), st.integers(1, 3))
-def test_binary_rows_index_like_a_matrix(chosen, start, stop, step):
-    dense, binary = make("binary")
+@binary_kinds
+@given(st.lists(st.integers(-23, 22), max_size=30), st.integers(0, 23), st.integers(0, 23), st.integers(1, 3))
+def test_binary_rows_index_like_a_matrix(kind, chosen, start, stop, step):
+    dense, binary = make(kind)
     assert np.allclose(binary[chosen].toarray(), dense[chosen])
     assert np.allclose(binary[start:stop:step].toarray(), dense[start:stop:step])
     assert np.allclose(binary[dense[:, 0] > 0].toarray(), dense[dense[:, 0] > 0])
@@ -57,6 +64,84 @@ def test_products_equal_dense_ones(kind, dtype, threads, monkeypatch):
     out = np.ones((11, 4), dtype=dtype)
     rows.add_product_transposed(out, X[:], R)
     assert np.allclose(out, 1 + dense.T @ R, **tolerance)
+
+
+@st.composite
+def long_rows(draw):
+    """Random runs of ones, up to and across several segments, in a few rows; among them empty and full ones."""
+    n_columns = draw(st.integers(1, 3 * SEGMENT + 5))
+    ones = np.zeros((draw(st.integers(1, 6)), n_columns), dtype=bool)
+    for row in ones:
+        edges = st.integers(0, n_columns) | st.sampled_from([0, SEGMENT, 2 * SEGMENT, n_columns])
+        for start, stop in draw(st.lists(st.tuples(edges, edges), max_size=6)):
+            row[start:stop] = True
+    return ones
+
+
+@given(long_rows(), st.sampled_from([np.float32, np.float64]), st.randoms(use_true_random=False))
+def test_runs_multiply_like_the_matrix_they_stand_for(ones, dtype, random):
+    dense = normalize(ones.astype(dtype))
+    X = in_runs(sp.csr_matrix(dense))
+    numbers = np.random.RandomState(random.randrange(2**31))
+    B = numbers.standard_normal((ones.shape[1], 3)).astype(dtype)
+    R = numbers.standard_normal((len(ones), 3)).astype(dtype)
+    tolerance = {"rtol": 0, "atol": 2e-4 if dtype == np.float32 else 1e-12}
+    before = B.copy()
+    np.testing.assert_allclose(rows.product(X, B), dense @ B, **tolerance)
+    np.testing.assert_array_equal(B, before)
+    np.testing.assert_allclose(rows.product(X, np.asfortranarray(B)), dense @ B, **tolerance)
+    np.testing.assert_allclose(rows.product_transposed(X, R), dense.T @ R, **tolerance)
+    assert rows.product(X, B).dtype == rows.product_transposed(X, R).dtype == dtype
+    np.testing.assert_allclose(X[:].toarray(), dense, rtol=1e-6)
+    assert X[:].has_canonical_format
+    np.testing.assert_array_equal(X.counts(), ones.sum(axis=1))
+    assert X.nnz == ones.sum()
+    assert are_runs(X.runs, ones.shape[1])
+
+
+@given(long_rows(), st.integers(0, 6), st.integers(0, 6))
+def test_a_view_of_runs_holds_the_rows_between_its_bounds(ones, start, stop):
+    start, stop = sorted((min(start, len(ones)), min(stop, len(ones))))
+    X = in_runs(sp.csr_matrix(ones.astype(np.float32)))
+    view = X.view(start, stop)
+    assert isinstance(view, RunRows)
+    np.testing.assert_array_equal(view[:].toarray() > 0, ones[start:stop])
+    assert view.nnz == ones[start:stop].sum()
+
+
+@given(long_rows())
+def test_runs_are_as_long_as_segments_allow(ones):
+    """Each run begins after a zero, at a segment or at the row's start: no run is cut without need."""
+    X = in_runs(sp.csr_matrix(ones.astype(np.float32)))
+    begins = ones & ~np.pad(ones, ((0, 0), (1, 0)))[:, :-1]
+    begins[:, ::SEGMENT] = ones[:, ::SEGMENT]
+    np.testing.assert_array_equal(np.diff(X.indptr), begins.sum(axis=1))
+
+
+def test_long_sums_keep_the_precision_of_float32():
+    """A running sum over all columns would lose the small sums after a million ones."""
+    n_columns = 1_000_000
+    B = np.ones((n_columns, 1), dtype=np.float32)
+    B[-10:] = 1e-2
+    X = in_runs(sp.csr_matrix((np.ones(10, dtype=np.float32), (np.zeros(10, int), n_columns - 1 - np.arange(10)))))
+    assert rows.product(X, B)[0, 0] == pytest.approx(0.1 / np.sqrt(10), rel=1e-3)
+
+
+def test_sums_run_in_both_directions():
+    B = np.ones((2 * SEGMENT + 3, 1))
+    running_sums(B)
+    assert B[[0, SEGMENT - 1, SEGMENT, 2 * SEGMENT + 2], 0].tolist() == [1, SEGMENT, 1, 3]
+    B[:] = 1
+    running_sums(B, backward=True)
+    assert B[[0, SEGMENT - 1, SEGMENT, 2 * SEGMENT], 0].tolist() == [SEGMENT, 1, SEGMENT, 3]
+
+
+@pytest.mark.parametrize("run", [(5, 0), (195, 6), (990, 11), (1005, 1)])
+def test_a_run_outside_its_segment_or_the_columns_is_recognised(run):
+    start, length = run
+    sound = np.array([256 * 3 + 4, 256 * 999 + 1], dtype=np.uint32)
+    assert are_runs(sound, 1000)
+    assert not are_runs(np.append(sound, np.uint32(256 * start + length)), 1000)
 
 
 @kinds

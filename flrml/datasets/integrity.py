@@ -10,8 +10,8 @@ modification time are.
 import hashlib
 import os
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,20 +55,46 @@ def check_bounds(path: Path, array: np.ndarray, low: float, high: float, ascendi
     ascending : bool, default False
         Whether the values must not decrease.
     """
+    with _once_per_version(path, [float(low), float(high), ascending]) as is_due:
+        previous = low
+        for block in read_blocks(path, array) if is_due else ():
+            # Written so that NaN, which compares as false, is refused too.
+            if not (low <= block.min() and block.max() <= high):
+                raise DatasetError(f"{path}: damaged, a value is not between {low} and {high}; {REMEDY}")
+            if ascending and (block[0] < previous or (np.diff(block) < 0).any()):
+                raise DatasetError(f"{path}: damaged, the values are not in ascending order; {REMEDY}")
+            previous = block[-1]
+
+
+def check_values(path: Path, array: np.ndarray, accepts: Callable[[np.ndarray], bool], wanted: str) -> None:
+    """Refuse an array with a value that is not accepted.
+
+    Parameters
+    ----------
+    path : Path
+        File of the array.
+    array : memory map
+        The array, from `open_array`.
+    accepts : callable
+        Tells whether all values of a block are sound.
+    wanted : str
+        Description of a sound value, for the message.
+    """
+    with _once_per_version(path, [wanted]) as is_due:
+        for block in read_blocks(path, array) if is_due else ():
+            if not accepts(block):
+                raise DatasetError(f"{path}: damaged, a value is not {wanted}; {REMEDY}")
+
+
+@contextmanager
+def _once_per_version(path: Path, settings: list) -> Iterator[bool]:
+    """Tell whether a check of this version of a file is due; if so, record it when the block succeeds."""
     status = path.stat()
-    version = [status.st_size, status.st_mtime_ns, float(low), float(high), ascending]
+    version = [status.st_size, status.st_mtime_ns, *settings]
     key = (str(path.absolute()), status.st_ino, *version)
-    if key in _checked or _is_noted(path, version):
-        return
-    previous = low
-    for block in read_blocks(path, array):
-        # Written so that NaN, which compares as false, is refused too.
-        if not (low <= block.min() and block.max() <= high):
-            raise DatasetError(f"{path}: damaged, a value is not between {low} and {high}; {REMEDY}")
-        if ascending and (block[0] < previous or (np.diff(block) < 0).any()):
-            raise DatasetError(f"{path}: damaged, the values are not in ascending order; {REMEDY}")
-        previous = block[-1]
-    if time.time_ns() - status.st_mtime_ns > SETTLED_NS:
+    is_due = key not in _checked and not _is_noted(path, version)
+    yield is_due
+    if is_due and time.time_ns() - status.st_mtime_ns > SETTLED_NS:
         _checked.add(key)
         if _folder_bytes(path.parent) > NOTE_FROM_BYTES:
             _write_note(path, version)

@@ -39,7 +39,7 @@ class Part:
         Number of columns D.
     origin : str
         File or generator of the rows, for messages.
-    layout : {"dense", "csr", "binary"}
+    layout : {"dense", "csr", "binary", "runs"}
         Layout of the rows on disk.
     groups : ndarray, optional
         Group number of every row; a split never separates the rows of a group.

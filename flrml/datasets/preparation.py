@@ -24,6 +24,8 @@ from flrml.extras import require
 from flrml.files import write_json
 
 SPLIT = 0.2  # share of the training part that a split of it holds out
+# Layouts of zeros and ones, which have no values to check, weight or scale.
+BINARY_LAYOUTS = ("binary", "runs")
 
 
 def prepare(
@@ -113,7 +115,7 @@ class _Selection:
         """Iterate over blocks of the rows in order, each checked for finite values."""
         done = 0
         for block in self.part.blocks(self.rows):
-            if self.part.layout == "binary":
+            if self.part.layout in BINARY_LAYOUTS:
                 yield block
             else:
                 yield checked(block, self.part.origin, self.rows[done:])
@@ -205,7 +207,7 @@ def _write(
         bar = progress_bar(progress, total=len(selection.rows), unit=" rows", desc=split)
         with store.SplitWriter(folder / split, part.layout, part.n_columns) as writer, bar:
             for block in selection.blocks():
-                writer.append(block if part.layout == "binary" else unit_rows(weigh(block)))
+                writer.append(block if part.layout in BINARY_LAYOUTS else unit_rows(weigh(block)))
                 bar.update(block.shape[0])
             groups = None if part.groups is None else part.groups[selection.rows]
             splits[split] = writer.finish(selection.y, groups)

@@ -58,6 +58,7 @@ class Dataset:
 _ROWS = {"holdout": None, "max_train": None, "max_test": None, "split": None}
 _TEXT = {**_ROWS, "weighting": "counts"}
 _VOXEL = {**_ROWS, "fill": "surface", "poses": 12}
+_SOLID = {**_VOXEL, "fill": "solid"}
 _OWN = {
     **_TEXT,
     **dict.fromkeys(("format", "train", "test", "labels", "test_labels", "features", "target", "zero_based")),
@@ -131,7 +132,7 @@ _DATASETS = [
             _PRINCETON,
             False,
             paper,
-            _VOXEL,
+            _SOLID,
             ((file,), (file.name.removesuffix(".zip"),), *([(grids,)] if grids else [])),
         )
         for short, size, file, grids, paper in (

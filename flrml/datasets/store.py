@@ -1,8 +1,9 @@
 """Store prepared data sets on disk: one folder of ``.npy`` files per split, and one ``meta.json`` beside them.
 
 A split contains either a dense matrix (``X.npy``), a sparse one (``indptr.npy``, ``indices.npy``,
-``values.npy``) or rows of zeros and ones (``indptr.npy`` and ``indices.npy`` alone), the class numbers
-``y.npy`` and, if several rows belong to the same object, ``groups.npy``. All of them open as memory maps.
+``values.npy``) or rows of zeros and ones, as column numbers (``indptr.npy`` and ``indices.npy`` alone) or as runs
+of ones (``indptr.npy`` and ``runs.npy``, a twentieth of the size for solid voxels); the class numbers ``y.npy``;
+and, if several rows belong to the same object, ``groups.npy``. All of them open as memory maps.
 """
 
 import hashlib
@@ -10,13 +11,15 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
 
-from flrml.datasets.integrity import REMEDY, check_bounds, check_digest, open_array
+from flrml.binary import MAX_RUN_COLUMNS, RunRows, are_runs, find_runs
+from flrml.datasets.integrity import REMEDY, check_bounds, check_digest, check_values, open_array
 from flrml.datasets.meta import load_meta
 from flrml.datasets.reading import reading
 from flrml.exceptions import DatasetError
@@ -26,14 +29,20 @@ from flrml.rows import BinaryRows
 MAX_INT32 = 2**31 - 1
 # Names in a folder that may be replaced; Snakemake adds its time stamp.
 OWN_FILES = {"train", "test", "meta.json", ".snakemake_timestamp"}
-LAYOUTS = {"dense": ("X",), "csr": ("indptr", "indices", "values"), "binary": ("indptr", "indices")}
-_INT32, _INT64, _FLOAT32 = np.dtype("i4"), np.dtype("i8"), np.dtype("f4")
+LAYOUTS = {
+    "dense": ("X",),
+    "csr": ("indptr", "indices", "values"),
+    "binary": ("indptr", "indices"),
+    "runs": ("indptr", "runs"),
+}
+_INT32, _INT64, _UINT32, _FLOAT32 = np.dtype("i4"), np.dtype("i8"), np.dtype("u4"), np.dtype("f4")
 # Types and number of dimensions of every array.
 TYPES: dict[str, tuple[tuple, int]] = {
     "X": ((_FLOAT32,), 2),
     "values": ((_FLOAT32,), 1),
     "indptr": ((_INT64,), 1),
     "indices": ((_INT32, _INT64), 1),
+    "runs": ((_UINT32,), 1),
     "y": ((_INT64,), 1),
     "groups": ((_INT32,), 1),
 }
@@ -98,25 +107,23 @@ class SplitWriter:
     ----------
     folder : Path
         Folder to create.
-    layout : {"dense", "csr", "binary"}
-        Layout of the rows on disk.
+    layout : {"dense", "csr", "binary", "runs"}
+        Layout of the rows on disk. More columns than runs can number are written as ``binary``.
     n_columns : int
         Number of columns D.
     """
 
     def __init__(self, folder: Path, layout: str, n_columns: int):
         folder.mkdir(parents=True)
+        if layout == "runs" and n_columns > MAX_RUN_COLUMNS:
+            layout = "binary"
         self.folder, self.layout, self.n_columns = folder, layout, n_columns
-        self.n_rows = self.nnz = self.empty_rows = 0
+        self.n_rows = self.nnz = self.n_runs = self.empty_rows = 0
         if layout == "dense":
             self._files = {"X": ArrayFile(folder / "X.npy", np.float32, n_columns)}
         else:
-            self._files = {
-                "indptr": ArrayFile(folder / "indptr.npy", np.int64),
-                "indices": ArrayFile(folder / "indices.npy", np.int32),
-            }
-            if layout == "csr":
-                self._files["values"] = ArrayFile(folder / "values.npy", np.float32)
+            types = {"indptr": np.int64, "indices": np.int32, "values": np.float32, "runs": np.uint32}
+            self._files = {name: ArrayFile(folder / f"{name}.npy", types[name]) for name in LAYOUTS[layout]}
             self._files["indptr"].append(np.zeros(1))
 
     def __enter__(self) -> "SplitWriter":
@@ -132,6 +139,12 @@ class SplitWriter:
             rows = block.toarray() if sp.issparse(block) else np.asarray(block)
             lengths = np.count_nonzero(rows, axis=1)
             self._files["X"].append(rows)
+        elif self.layout == "runs":
+            lengths = np.diff(block.indptr).astype(np.int64)
+            runs, bounds = find_runs(block.indices, block.indptr)
+            self._files["indptr"].append(self.n_runs + bounds[1:])
+            self._files["runs"].append(runs)
+            self.n_runs += len(runs)
         else:
             lengths = np.diff(block.indptr).astype(np.int64)
             self._files["indptr"].append(self.nnz + np.cumsum(lengths))
@@ -162,6 +175,7 @@ class SplitWriter:
             "nnz": self.nnz,
             "empty_rows": self.empty_rows,
             "layout": self.layout,
+            **({"n_runs": self.n_runs} if self.layout == "runs" else {}),
             "sha256": digests,
             "fingerprint": hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest(),
         }
@@ -218,7 +232,7 @@ def open_split(path: str | os.PathLike) -> tuple[Any, np.ndarray]:
 
     Returns
     -------
-    X : memory map, CSR matrix on memory maps, or BinaryRows
+    X : memory map, CSR matrix on memory maps, BinaryRows or RunRows
         Rows of unit length.
     y : memory map of int64
         Class numbers 0 … c-1.
@@ -231,24 +245,35 @@ def open_split(path: str | os.PathLike) -> tuple[Any, np.ndarray]:
 
 def _open_split(folder: Path, meta: dict) -> tuple[Any, np.ndarray]:
     split = meta["splits"][folder.name]
+    if split["layout"] not in LAYOUTS:
+        raise DatasetError(f"{folder}: unknown layout {split['layout']!r}; {REMEDY}")
     (n_rows, n_columns), nnz = split["shape"], split["nnz"]
+    n_stored = split["n_runs"] if split["layout"] == "runs" else nnz
     arrays = {name: open_array(folder / f"{name}.npy", *TYPES[name]) for name in (*LAYOUTS[split["layout"]], "y")}
     if split["layout"] == "dense":
         consistent = arrays["X"].shape == (n_rows, n_columns)
     else:
         lengths = {name: len(arrays[name]) for name in LAYOUTS[split["layout"]]}
-        consistent = lengths == {name: n_rows + 1 if name == "indptr" else nnz for name in lengths}
-        consistent = consistent and arrays["indptr"][0] == 0 and arrays["indptr"][-1] == nnz
+        consistent = lengths == {name: n_rows + 1 if name == "indptr" else n_stored for name in lengths}
+        consistent = consistent and arrays["indptr"][0] == 0 and arrays["indptr"][-1] == n_stored
     if not consistent or len(arrays["y"]) != n_rows or meta["n_features"] != n_columns:
         raise DatasetError(f"{folder}: the arrays do not match meta.json; {REMEDY}")
     largest = float(np.finfo(np.float32).max)
-    bounds = {"X": (-largest, largest), "values": (-largest, largest), "indptr": (0, nnz)}
+    bounds = {"X": (-largest, largest), "values": (-largest, largest), "indptr": (0, n_stored)}
     bounds |= {"indices": (0, n_columns - 1), "y": (0, meta["n_classes"] - 1)}
     for name, array in arrays.items():
-        check_bounds(folder / f"{name}.npy", array, *bounds[name], ascending=name == "indptr")
+        file = folder / f"{name}.npy"
+        if name == "runs":
+            check_values(
+                file, array, partial(are_runs, n_columns=n_columns), f"a run of ones in {n_columns} columns"
+            )
+        else:
+            check_bounds(file, array, *bounds[name], ascending=name == "indptr")
     y = arrays.pop("y")
     if split["layout"] == "dense":
         return arrays["X"], y
+    if split["layout"] == "runs":
+        return RunRows(arrays["indptr"], arrays["runs"], n_columns, nnz=nnz), y
     if split["layout"] == "binary":
         return BinaryRows(arrays["indptr"], arrays["indices"], n_columns), y
     return _csr(arrays["indptr"], arrays["indices"], arrays["values"], n_columns), y

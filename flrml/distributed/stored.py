@@ -54,10 +54,10 @@ class StoredRows:
         _release_pages(X)
         if not is_sparse(X):
             return X[self.start : self.stop]
+        if isinstance(X, BinaryRows):
+            return X.view(self.start, self.stop)
         bounds = np.asarray(X.indptr[self.start : self.stop + 1])
         entries = slice(int(bounds[0]), int(bounds[-1]))
-        if isinstance(X, BinaryRows):
-            return BinaryRows(bounds - bounds[0], X.indices[entries], X.shape[1], X.dtype)
         return store._csr(bounds - bounds[0], X.indices[entries], X.data[entries], X.shape[1])
 
     def __getitem__(self, key: Any) -> Any:
@@ -79,7 +79,8 @@ def _open_once(path: str) -> Any:
 
 def _release_pages(X: Any) -> None:
     """Release pages of files that were read before: a worker's memory limit counts them."""
-    for array in (X.indices, getattr(X, "data", None)) if is_sparse(X) else (X,):
+    arrays = (X.stored,) if isinstance(X, BinaryRows) else (X.indices, X.data) if is_sparse(X) else (X,)
+    for array in arrays:
         pages = getattr(array, "_mmap", None)
         if pages is not None and hasattr(mmap, "MADV_DONTNEED"):
             pages.madvise(mmap.MADV_DONTNEED)

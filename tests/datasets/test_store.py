@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from flrml.binary import BinaryRows, RunRows
 from flrml.datasets import load_meta, open_groups, open_split, store
 from flrml.datasets.meta import describe
 from flrml.exceptions import DatasetError
 from flrml.files import write_json
-from flrml.rows import BinaryRows
 
 
 def write(out, X, y, layout, groups=None, step=3):
@@ -49,6 +49,69 @@ def test_binary_rows_need_no_values(tmp_path):
     assert not (tmp_path / "set/train/values.npy").exists()
     np.testing.assert_allclose(back[:].toarray(), X.toarray() / np.sqrt([[2], [1], [1]]), rtol=1e-6)
     np.testing.assert_array_equal(open_groups(tmp_path / "set/train"), [4, 4, 5])
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(ones=hnp.arrays(bool, st.tuples(st.integers(1, 7), st.integers(1, 450))), step=st.integers(1, 4))
+def test_rows_come_back_from_runs_as_they_were_written(tmp_path, ones, step):
+    X = sp.csr_matrix(ones)
+    split = write(tmp_path / "set", X, np.arange(len(ones)), "runs", step=step)
+    back, _ = open_split(tmp_path / "set" / "train")
+    assert isinstance(back, RunRows)
+    assert isinstance(back.runs, np.memmap)
+    np.testing.assert_array_equal(back[:].toarray() > 0, ones)
+    assert back.nnz == split["nnz"] == ones.sum()
+    assert split["n_runs"] == len(back.runs)
+    store.verify(tmp_path / "set", digests=True)
+
+
+def test_runs_are_refused_by_name_if_one_leaves_the_columns(tmp_path):
+    X = sp.csr_matrix(np.ones((3, 500), dtype=bool))
+    write(tmp_path / "set", X, np.zeros(3), "runs")
+    file = tmp_path / "set/train/runs.npy"
+    runs = np.load(file)
+    runs[4] = 256 * 450 + 100
+    np.save(file, runs)
+    with pytest.raises(DatasetError, match=r"runs\.npy: damaged, a value is not a run .* prepare"):
+        open_split(tmp_path / "set/train")
+
+
+def test_runs_that_were_altered_within_bounds_are_refused_by_their_digest(tmp_path):
+    X = sp.csr_matrix(np.ones((3, 500), dtype=bool))
+    write(tmp_path / "set", X, np.zeros(3), "runs")
+    file = tmp_path / "set/train/runs.npy"
+    runs = np.load(file)
+    runs[4] -= 1
+    np.save(file, runs)
+    store.verify(tmp_path / "set")
+    with pytest.raises(DatasetError, match=r"runs\.npy: damaged, its sha256"):
+        store.verify(tmp_path / "set", digests=True)
+
+
+@pytest.mark.parametrize("change", [lambda runs: runs[:-1], lambda runs: runs.astype(np.int64)])
+def test_runs_of_another_number_or_type_are_refused(tmp_path, change):
+    write(tmp_path / "set", sp.csr_matrix(np.ones((3, 500), dtype=bool)), np.zeros(3), "runs")
+    file = tmp_path / "set/train/runs.npy"
+    np.save(file, change(np.load(file)))
+    with pytest.raises(DatasetError, match="prepare the data set again"):
+        open_split(tmp_path / "set/train")
+
+
+def test_a_layout_of_another_version_is_refused_by_name(tmp_path):
+    write(tmp_path / "set", np.eye(3, dtype=np.float32), np.zeros(3), "dense")
+    meta = load_meta(tmp_path / "set")
+    meta["splits"]["train"]["layout"] = "bits"
+    write_json(tmp_path / "set/meta.json", meta)
+    with pytest.raises(DatasetError, match="unknown layout 'bits'; prepare the data set again"):
+        open_split(tmp_path / "set/train")
+
+
+def test_more_columns_than_runs_can_number_are_kept_one_by_one(tmp_path):
+    X = sp.csr_matrix((np.ones(2, dtype=bool), [5, 2**24 + 3], [0, 2]), shape=(1, 2**24 + 4))
+    split = write(tmp_path / "set", X, np.zeros(1), "runs")
+    assert split["layout"] == "binary"
+    back, _ = open_split(tmp_path / "set/train")
+    assert back[:].indices.tolist() == [5, 2**24 + 3]
 
 
 def test_arrays_stay_on_disk(tmp_path):

@@ -48,7 +48,8 @@ def voxel_part(
             )
 
     groups = np.repeat(np.arange(len(labels)), n_poses)
-    return Part(np.repeat(labels, n_poses), blocks, size**3, origin, "binary", groups)
+    layout = "runs" if request.options["fill"] == "solid" else "binary"
+    return Part(np.repeat(labels, n_poses), blocks, size**3, origin, layout, groups)
 
 
 def _in_parallel(tasks: Iterator[Task], n_jobs: int) -> Iterator[list[np.ndarray]]:

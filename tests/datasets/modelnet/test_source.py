@@ -6,10 +6,13 @@ import zipfile
 import numpy as np
 import pytest
 
+from flrml import FLRML, MFLRML, RidgeFLRML
+from flrml.binary import RunRows
 from flrml.datasets import open_groups, open_split, prepare
 from flrml.datasets.modelnet.poses import MODELS_PER_PROCESS
 from flrml.datasets.modelnet.shapes import make_mesh
 from flrml.exceptions import DatasetError
+from flrml.reference import ReferenceMFLRML
 
 KINDS = ("bed", "chair")
 
@@ -112,6 +115,31 @@ def test_grids_replace_meshes_and_it_is_said(grids, tmp_path):
     assert meta["splits"]["train"]["shape"] == [480, 4096]
     assert "modelnet10_32.npz" in meta["notes"][0]
     assert meta["classes"] == ["bathtub", "bed", "chair", "desk"]
+
+
+def test_solid_voxels_are_the_default_and_kept_as_runs(grids, tmp_path):
+    solid = prepare("m10-16", tmp_path / "solid", raw_dir=grids[0])
+    surface = prepare("m10-16", tmp_path / "surface", options={"fill": "surface"}, raw_dir=grids[0])
+    assert solid["options"]["fill"] == "solid"
+    assert [solid["splits"]["train"]["layout"], surface["splits"]["train"]["layout"]] == ["runs", "binary"]
+    enclosed, met = (open_split(tmp_path / fill / "train")[0][:] > 0 for fill in ("solid", "surface"))
+    assert (enclosed.multiply(met) != met).nnz == 0
+    assert enclosed.nnz > met.nnz
+
+
+def test_the_layout_of_the_rows_does_not_change_what_is_learned(grids, tmp_path):
+    prepare("m10-16", tmp_path / "a", raw_dir=grids[0])
+    X, y = open_split(tmp_path / "a/train")
+    held, _ = open_split(tmp_path / "a/test")
+    assert isinstance(X, RunRows)
+    for method in (FLRML, MFLRML, ReferenceMFLRML, RidgeFLRML):
+        runs, csr = (method(5, random_state=0).fit(rows, y) for rows in (X, X[:]))
+        np.testing.assert_allclose(cosines(runs.transform(held)), cosines(csr.transform(held[:])), atol=2e-3)
+
+
+def cosines(Y):
+    unit = Y / np.linalg.norm(Y, axis=1, keepdims=True)
+    return unit @ unit.T
 
 
 def test_bad_grids_are_refused(grids, tmp_path):
