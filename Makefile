@@ -49,8 +49,9 @@ prune: $(READY) ## delete the runs of earlier results from MLflow, with their mo
 publish: ## copy tables and figures of the last `make run` to docs/results (MACHINE says where it ran)
 	$(BIN)/python docs/publish.py "$(MACHINE)"
 
-report: $(READY) ## write report.html: every figure and table in one file, readable offline
+report: $(READY) ## write report.html, every figure and table in one file, and add it to MLflow's run
 	snakemake --cores 1 --configfile $(CONFIG) --report report.html
+	@$(BIN)/python -m flrml.pipeline.experiment $(CONFIG) report.html
 
 lint: $(READY) ## ruff (lint and format), snakefmt and mypy
 	ruff check .

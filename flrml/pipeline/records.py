@@ -100,14 +100,15 @@ def _point(result: dict[str, Any], prefix: str, sweep: str, axis: str) -> RunRec
     accuracies = [point["accuracy"] for point in ended]
     metrics, series = {}, {}
     if ended:
-        metrics = {"accuracy": float(np.mean(accuracies)), "accuracy_std": float(np.std(accuracies))}
+        # Rounded, so that the table shows 0.46 instead of 0.45999999.
+        metrics = {"accuracy": round(np.mean(accuracies), 6), "accuracy_std": round(np.std(accuracies), 6)}
         if "accuracies" in ended[0]:
             means = np.mean([point["accuracies"] for point in ended], axis=0).tolist()
             series = {"accuracy_by_batch": dict(enumerate(means, 1))}
     failure = None if ended else failed[0]
     return RunRecord(
         key=f"{prefix}/{result[axis]}",
-        name=f"{axis} {result[axis]:g}",
+        name=f"{result['dataset']} {sweep} {result[axis]:g}",
         parameters={**result["parameters"], axis: result[axis], "repeats": len(result["points"])},
         metrics=metrics,
         series=series,

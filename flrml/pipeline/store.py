@@ -27,11 +27,18 @@ VIEW = "flrml"
 # Earlier runs of a key are left out.
 SHOWN = "tags.`flrml.newest` != 'false'"
 TAGS = {
-    # The kind whose first page is the table of runs.
-    "mlflow.experimentKind": "custom_model_development",
+    # Ordered by name, MLflow shows all runs at once; by time, only those without a parent.
     f"mlflow.sharedViewState.{VIEW}": json.dumps(
-        {"selectedColumns": COLUMNS, "columnOrder": COLUMNS, "searchFilter": SHOWN}
+        {
+            "selectedColumns": COLUMNS,
+            "columnOrder": COLUMNS,
+            "searchFilter": SHOWN,
+            "orderByKey": "tags.`mlflow.runName`",
+            "orderByAsc": True,
+        }
     ),
+    # Shown in lists of experiments. Which page opens first is up to the address, see `runs_page`.
+    "mlflow.experimentKind": "custom_model_development",
 }
 # Where the database keeps addresses of artifacts, and the folder of each below that of the experiment.
 ADDRESSES = (
@@ -52,8 +59,9 @@ def runs_page(base: str, experiment_id: str, *, every: bool = False) -> str:
     every : bool, default False
         Show earlier runs too, instead of the view with the newest ones.
     """
-    page = f"{base.rstrip('/')}/#/experiments/{experiment_id}/runs"
-    return page if every else f"{page}?viewStateShareKey={VIEW}"
+    # Without the type, MLflow opens its pages for language models, whatever the experiment's kind.
+    page = f"{base.rstrip('/')}/#/experiments/{experiment_id}/runs?workflowType=machine_learning"
+    return page if every else f"{page}&viewStateShareKey={VIEW}"
 
 
 class Store:

@@ -15,11 +15,16 @@ from flrml.pipeline.tracking import Tracker
 ADDRESS, PORT = "127.0.0.1", "5000"
 
 
-def open_tracker(config: str) -> Tracker:
-    """Open the store and the experiment that a configuration names."""
+def configured(config: str) -> tuple[str, str]:
+    """Return the address of the store and the name of the experiment that a configuration names."""
     settings = yaml.safe_load(Path(config).read_text())
     uri = tracking_uri(settings.get("tracking_uri", "sqlite:///mlflow.db"))
-    return Tracker(uri, settings.get("experiment", "flrml"))
+    return uri, settings.get("experiment", "flrml")
+
+
+def open_tracker(config: str) -> Tracker:
+    """Open the store and the experiment that a configuration names."""
+    return Tracker(*configured(config))
 
 
 def main(config: str, port: str = PORT) -> int:
@@ -27,14 +32,15 @@ def main(config: str, port: str = PORT) -> int:
     if not port.isdigit() or not 0 < int(port) < 2**16:
         print(f"port must be a number from 1 to 65535, got {port!r}: make ui PORT=5001", file=sys.stderr)
         return 2
-    tracker = open_tracker(config)
-    if tracker.uri.startswith("http"):
-        _say_where(tracker.uri, tracker.experiment_id)
-        return 0
-    if _is_taken(port):
+    served = configured(config)[0].startswith("http")
+    if not served and _is_taken(port):
         other = int(port) % 65535 + 1
         print(f"port {port} is in use by another program: choose one with `make ui PORT={other}`", file=sys.stderr)
         return 1
+    tracker = open_tracker(config)
+    if served:
+        _say_where(tracker.uri, tracker.experiment_id)
+        return 0
     _say_where(f"http://{ADDRESS}:{port}", tracker.experiment_id)
     command = ["mlflow", "ui", "--backend-store-uri", tracker.uri, "--host", ADDRESS, "--port", port]
     # The server's workers for evaluation jobs have nothing to do here.

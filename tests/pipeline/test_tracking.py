@@ -267,16 +267,16 @@ def test_a_sweep_is_a_parent_with_the_curve_and_its_points_as_children(tracker, 
     assert curve(tracker, parent, "accuracy_by_margin_ratio_percent") == {50: 0.8, 100: 0.9}
     children = [each for each in found.values() if each.data.tags.get("mlflow.parentRunId") == parent]
     assert len(children) == 3
-    assert found["margin_ratio 0.5"].data.metrics["accuracy_std"] == pytest.approx(0.1)
-    assert found["margin_ratio 0.5"].data.params["margin_ratio"] == "0.5"
-    assert found["margin_ratio 2"].info.status == "FAILED"
-    assert found["margin_ratio 2"].data.tags["failure"] == "T: too slow"
+    assert found["digits margin 0.5"].data.metrics["accuracy_std"] == pytest.approx(0.1)
+    assert found["digits margin 0.5"].data.params["margin_ratio"] == "0.5"
+    assert found["digits margin 2"].info.status == "FAILED"
+    assert found["digits margin 2"].data.tags["failure"] == "T: too slow"
 
 
 def test_a_sweep_over_batches_keeps_the_accuracy_by_batch(tracker, tmp_path):
     contents = [point("digits", "batch_triplets", size, [0.6, 0.8], batches=3) for size in (20, 40)]
     parent = tracker.log(of_sweep(files(tmp_path, contents), "test", "batches"))
-    child = by_name(tracker)["batch_triplets 20"].info.run_id
+    child = by_name(tracker)["digits batches 20"].info.run_id
     expected = pytest.approx({1: 0.35, 2: 0.35, 3: 0.7})
     assert curve(tracker, child, "accuracy_by_batch") == expected
     assert curve(tracker, parent, "accuracy_by_batch/20") == expected
@@ -353,8 +353,8 @@ def test_the_experiment_carries_the_view_that_its_address_names(tracker):
     view = json.loads(tags[f"mlflow.sharedViewState.{VIEW}"])
     assert view["selectedColumns"] == COLUMNS
     assert view["searchFilter"] == SHOWN
-    page = "http://127.0.0.1:5000/#/experiments/7/runs"
-    assert runs_page("http://127.0.0.1:5000/", "7") == f"{page}?viewStateShareKey=flrml"
+    page = "http://127.0.0.1:5000/#/experiments/7/runs?workflowType=machine_learning"
+    assert runs_page("http://127.0.0.1:5000/", "7") == f"{page}&viewStateShareKey=flrml"
     assert runs_page("http://127.0.0.1:5000", "7", every=True) == page
 
 

@@ -8,15 +8,17 @@ from flrml.pipeline.tracking import Tracker
 with logged(snakemake.log[0]) as say:
     dataset, experiment = snakemake.wildcards.dataset, snakemake.params.experiment
     tracker = Tracker(tracking_uri(snakemake.params.tracking_uri), experiment)
-    keys = []
+    keys, parents = [], []
     for path, model in zip(snakemake.input.metrics, snakemake.input.models, strict=True):
         record = log_run(tracker, path, model, experiment, n_neighbors=snakemake.params.n_neighbors)
         keys.append(record.key)
+        parents.append(record.key)
     for sweep in SWEEPS:
         if points := snakemake.input.get(sweep):
             record = of_sweep([points] if isinstance(points, str) else points, experiment, sweep)
             tracker.log(record)
+            parents.append(record.key)
             keys += [record.key, *(child.key for child in record.children)]
     tracker.retire_all_but(keys, prefix=f"{experiment}/{dataset}/")
-    write_json(snakemake.output[0], {"keys": keys})
+    write_json(snakemake.output[0], {"keys": keys, "parents": parents})
     say(f"{dataset:>14} logged {len(keys)} runs to MLflow, experiment {experiment}")
