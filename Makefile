@@ -2,6 +2,7 @@
 PYTHON ?= python3
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 CONFIG ?= config.yaml
+PORT ?= 5000
 MACHINE ?= $(CORES) cores
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,7 +12,7 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock run demo comparison ui publish report lint test test-real test-slow test-slurm fuzz bench clean
+.PHONY: help setup lock run demo comparison ui prune publish report lint test test-real test-slow test-slurm fuzz bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -42,14 +43,18 @@ demo: $(READY) ## everything end to end on tiny data, offline, in under a minute
 comparison: $(READY) ## run all methods on the bundled data sets (40 minutes)
 	$(MAKE) run CONFIG=workflow/configs/comparison.yaml
 
-ui: $(READY) ## browse the runs in MLflow's UI on 127.0.0.1:5000
-	$(BIN)/python -m flrml.pipeline.ui $(CONFIG)
+ui: $(READY) ## browse the runs in MLflow's UI on 127.0.0.1:5000 (PORT=… for another port)
+	@$(BIN)/python -m flrml.pipeline.ui $(CONFIG) $(PORT)
+
+prune: $(READY) ## delete the runs of earlier results from MLflow, with their models and artifacts
+	@$(BIN)/python -m flrml.pipeline.prune $(CONFIG)
 
 publish: ## copy tables and figures of a finished run to docs/results (CONFIG as for run, MACHINE says where it ran)
 	$(BIN)/python docs/publish.py $(CONFIG) "$(MACHINE)"
 
-report: $(READY) ## write report.html: every figure and table in one file, readable offline
+report: $(READY) ## write report.html, every figure and table in one file, and add it to MLflow's run
 	snakemake --cores 1 --configfile $(CONFIG) --report report.html
+	@$(BIN)/python -m flrml.pipeline.experiment $(CONFIG) report.html
 
 lint: $(READY) ## ruff (lint and format), snakefmt, snakemake --lint and mypy
 	ruff check .

@@ -202,7 +202,8 @@ class FLRML(LowRankMetric):
         def after_iteration(iteration: int, state: stiefel.Minimum) -> None:
             self._log(
                 f"iteration {iteration}/{self.max_iter}: objective {state.values[-1]:.6g}, "
-                f"step {state.steps[-1]:.2g}"
+                f"step {state.steps[-1]:.2g}",
+                state.values,
             )
             if callback is not None:
                 set_map(state.P, state.values)

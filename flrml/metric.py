@@ -1,6 +1,7 @@
 """The base class of every learned linear map: embedding, scores of pairs, and checks of the input."""
 
 import warnings
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -45,6 +46,9 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     components_: NDArray
     n_iter_: int
     history_: NDArray
+
+    # Called with step and objective while ``fit`` runs.
+    _listener: Callable[[int, float], None] | None = None
 
     def transform(self, X: Any) -> Any:
         """Embed rows: X Lᵀ.
@@ -175,7 +179,10 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             raise NoSolutionError(f"{type(self).__name__} ends with an objective that is not finite")
         self.n_iter_ = int(n_iter)
 
-    def _log(self, message: str) -> None:
+    def _log(self, message: str, history: Sequence[float] | NDArray = ()) -> None:
+        """Print a line if the estimator is verbose; report the last objective of a history to the listener."""
+        if len(history) and self._listener is not None:
+            self._listener(len(history) - 1, float(history[-1]))
         if getattr(self, "verbose", 0):
             print(f"[{type(self).__name__}] {message}", flush=True)
 

@@ -186,7 +186,8 @@ class MFLRML(LowRankMetric):
             with libraries.limit(limits=1, user_api="blas"):
                 contrasts = contrast_matrix(*(c[rows][:, rows] for c in counts))
                 self._apply(self._learn_batch(read_batch(X, rows), contrasts))
-            self._log(f"mini-batch {batch + 1}/{n_batches}: mean hinge {self.history_[-1]:.4g} margins")
+            hinge = f"mean hinge {self.history_[-1]:.4g} margins"
+            self._log(f"mini-batch {batch + 1}/{n_batches}: {hinge}", self.history_)
             if callback is not None:
                 self._set_map()
                 callback(self)

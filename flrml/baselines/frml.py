@@ -135,7 +135,7 @@ class FRML(ReducedBaseline):
             Q, s, step = Q_next, s_next, 4 * step
             previous, (value, GQ) = value, problem.value_gradient(Q, s)
             history.append(value)
-            self._log(f"iteration {iteration}/{self.max_iter}: objective {value:.6g}")
+            self._log(f"iteration {iteration}/{self.max_iter}: objective {value:.6g}", history)
             if iteration > 1 and previous - value <= self.tol * abs(previous):
                 break
         self._set_result(reduced.lift((Q * np.sqrt(s)).T), history, len(history) - 1)

@@ -134,7 +134,7 @@ class LMNN(ReducedBaseline):
             budget = min(self.refresh, self.max_iter + 1 - len(history))
             found = _lbfgs(objective, L, budget, history)
             L = found.x.reshape(L.shape).astype(Z.dtype)
-            self._log(f"iteration {len(history) - 1}/{self.max_iter}: objective {history[-1]:.6g}")
+            self._log(f"iteration {len(history) - 1}/{self.max_iter}: objective {history[-1]:.6g}", history)
             if started - found.fun <= self.tol * abs(started) or len(history) > self.max_iter:
                 break
         self._set_result(reduced.lift(L), history, len(history) - 1)

@@ -112,7 +112,7 @@ class LRSML(ReducedBaseline):
             residual, change = admm.step()
             history.append(admm.objective())
             if iteration % 10 == 0:
-                self._log(f"iteration {iteration}/{self.max_iter}: objective {history[-1]:.6g}")
+                self._log(f"iteration {iteration}/{self.max_iter}: objective {history[-1]:.6g}", history)
             if residual <= self.tol and change <= self.tol:
                 break
         Lz = psd_factor(admm.W)[: self.n_components]

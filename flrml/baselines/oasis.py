@@ -104,7 +104,7 @@ class OASIS(ReducedBaseline):
             for start in range(0, len(T), BLOCK):
                 total += passive_aggressive(W, Z, T[start : start + BLOCK], self.C).sum()
             history.append(total / len(T))
-            self._log(f"pass {i_pass + 1}/{self.n_passes}: mean loss {history[-1]:.6g}")
+            self._log(f"pass {i_pass + 1}/{self.n_passes}: mean loss {history[-1]:.6g}", history)
         if self.psd:
             F = psd_factor((W + W.T) / 2)
             W = F.T @ F

@@ -110,7 +110,7 @@ class SGDINC(Baseline):
                 unit = 1 / _mean_squared_distance(batch, local)
             history.append(metric.step(batch, local, self.eta * unit / np.sqrt(t), self.lam))
             if t % 20 == 0:
-                self._log(f"step {t}/{self.n_steps}: objective {history[-1]:.6g}, rank {metric.rank}")
+                self._log(f"step {t}/{self.n_steps}: objective {history[-1]:.6g}, rank {metric.rank}", history)
         require_solution("SGDINC", metric.s)
         self.weights_ = metric.s.astype(X.dtype)
         self._set_result(metric.take_map(), history, self.n_steps)

@@ -76,7 +76,7 @@ def fit_mflrml(
     with without_work_stealing(shards.client), closing(shards):
         for batch in range(n_batches):
             shards.step()
-            model._log(f"step {batch + 1}/{n_batches}: mean hinge {model.history_[-1]:.4g} margins")
+            model._log(f"step {batch + 1}/{n_batches}: mean hinge {model.history_[-1]:.4g} margins", model.history_)
             if callback is not None:
                 shards.settle()
                 callback(model)

@@ -12,6 +12,7 @@ from flrml.files import read_json, write_json
 from flrml.neighbors import majority_vote, nearest
 from flrml.pipeline.inputs import PathLike, connection
 from flrml.pipeline.models import Metric
+from flrml.pipeline.progress import Progress
 from flrml.reference.vote import farthest_vote
 
 
@@ -32,9 +33,26 @@ def evaluate(
             result = read_json(record)
             if result["outcome"] == "ok":
                 result |= _accuracies(Metric.load(model), train, test, n_neighbors)
-            result["data"] = {"name": meta["name"], "digest": meta["fingerprint"][:32]}
+            result["data"] = describe_parts(data, meta)
             write_json(out, result)
+            progress = Progress(Path(out).parent)
+            progress.metrics(**{name: value for name, value in result.items() if name == "accuracy"})
+            progress.end("evaluated")
             yield result
+
+
+def describe_parts(data: PathLike, meta: dict) -> dict[str, dict]:
+    """Return name, digest, shape and place of the training and the test part of a data set."""
+    return {
+        part: {
+            "name": f"{meta['name']} {part}",
+            "digest": meta["splits"][part]["fingerprint"][:32],
+            "rows": meta["splits"][part]["shape"][0],
+            "features": meta["splits"][part]["shape"][1],
+            "source": str(Path(data) / part),
+        }
+        for part in ("train", "test")
+    }
 
 
 def _accuracies(metric: Metric, train: tuple[Any, Any], test: tuple[Any, Any], n_neighbors: int) -> dict:
@@ -58,7 +76,7 @@ def _accuracies(metric: Metric, train: tuple[Any, Any], test: tuple[Any, Any], n
 
 def summary(result: dict) -> str:
     """Return one line about a finished run."""
-    head = f"{result['dataset']:>14} {result['method']:<18} seed {result['seed']}"
+    head = f"{result['dataset']:>14} {result['label']:<18} seed {result['seed']}"
     if result["outcome"] != "ok":
         return f"{head}  {result['outcome']}: {result['reason']}"
     return (

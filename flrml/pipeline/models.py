@@ -1,4 +1,4 @@
-"""The learned metric as the pipeline stores it, and the classifier that it makes with its training data."""
+"""The learned metric as the pipeline stores it."""
 
 import os
 from dataclasses import dataclass
@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
 from flrml.exceptions import DamagedFileError
 from flrml.files import read_arrays, write_arrays
 from flrml.metric import embed
-from flrml.neighbors import knn_predict
 from flrml.rows import is_dask, is_sparse
 
 
@@ -53,40 +51,3 @@ class Metric:
             Path(path).unlink(missing_ok=True)
             raise
         return cls(arrays.get("components"), meta["metric"], arrays.get("W"))
-
-
-class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
-    """k-nearest-neighbour classifier under a learned metric.
-
-    Parameters
-    ----------
-    metric : Metric
-        The learned map, and the metric of its neighbours.
-    n_neighbors : int, default 5
-        Neighbours that vote.
-    """
-
-    def __init__(self, metric: Metric, n_neighbors: int = 5):
-        self.metric = metric
-        self.n_neighbors = n_neighbors
-
-    def fit(self, X: Any, y: Any) -> "MetricClassifier":
-        """Embed and keep the training rows."""
-        self.embedded_, self.y_ = self.metric.embed(X), np.asarray(y)
-        self.classes_ = np.unique(self.y_)
-        return self
-
-    def transform(self, X: Any) -> Any:
-        """Embed rows."""
-        return self.metric.embed(X)
-
-    def predict(self, X: Any) -> NDArray:
-        """Class of each row by a majority of its nearest training rows."""
-        return knn_predict(
-            self.embedded_,
-            self.y_,
-            self.metric.embed(X),
-            n_neighbors=self.n_neighbors,
-            metric=self.metric.metric,
-            W=self.metric.W,
-        )

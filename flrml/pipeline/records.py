@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from flrml.files import read_json
-from flrml.pipeline.inputs import load_rows
-from flrml.pipeline.models import Metric, MetricClassifier
+from flrml.pipeline.keys import run_key, run_name
+from flrml.pipeline.logged_models import log_model
 from flrml.pipeline.sweeps import SWEEPS
-from flrml.pipeline.tracking import RunRecord, Tracker
+from flrml.pipeline.tracking import DatasetUse, RunRecord, Tracker
 
-MAX_MODEL_BYTES = 100 * 2**20
+CONTEXTS = {"train": "training", "test": "test"}
 
 
 def of_run(path: str | Path, experiment: str) -> RunRecord:
@@ -22,41 +22,75 @@ def of_run(path: str | Path, experiment: str) -> RunRecord:
     numbers = ("accuracy", "train_seconds", "evaluate_seconds", "peak_mb", "n_iter")
     metrics = {name: result[name] for name in numbers if result.get(name) is not None}
     metrics |= {name: value for name, value in result.items() if name.startswith("accuracy_")}
+    chosen = {f"{name}.chosen": True for name in result.get("chosen", [])}
+    failure = None if ok else f"{result['outcome']}: {result['reason']}"
     return RunRecord(
-        key=f"{experiment}/{result['dataset']}/{result['label']}/{result['seed']}",
-        name=f"{result['dataset']} {result['label']} seed {result['seed']}",
-        parameters={**result["parameters"], "seed": result["seed"]},
+        key=run_key(experiment, result),
+        name=run_name(result),
+        parameters={**result["parameters"], **chosen, "seed": result["seed"]},
         metrics=metrics,
-        series={"objective": result["history"]} if result.get("history") else {},
+        series={"objective": dict(enumerate(result["history"]))} if result.get("history") else {},
         tags=_tags(result, feeds) | {"outcome": result["outcome"]},
-        dataset=result["data"],
-        failure=None if ok else f"{result['outcome']}: {result['reason']}",
+        note=_note(
+            f"{result['label']} on {result['dataset']}, seed {result['seed']}: "
+            + (failure or f"accuracy {100 * result['accuracy']:.1f} % by nearest neighbours ({result['metric']})"),
+            f"Trained in {result['train_seconds']:.2f} s, peak memory {result['peak_mb']:,.0f} MB; used by {feeds}"
+            if ok
+            else f"The job's log has the details; delete {Path(path).parent} to train again",
+        ),
+        datasets=[DatasetUse(context=CONTEXTS[part], **used) for part, used in result["data"].items()],
+        failure=failure,
         started=result["started"],
         seconds=result.get("train_seconds", 0) + result.get("evaluate_seconds", 0),
     )
 
 
 def of_sweep(paths: list[str], experiment: str, sweep: str) -> RunRecord:
-    """Return the record of a sweep over one data set: a parent with a child per point."""
+    """Return the record of a sweep over one data set: a parent with the curve, and a child per point."""
     results, axis = [read_json(path) for path in paths], SWEEPS[sweep].parameter
     first = results[0]
     prefix = f"{experiment}/{first['dataset']}/{sweep}/{first['method']}"
     children = [_point(result, prefix, sweep, axis) for result in results]
     ended = [child for child in children if child.failure is None]
-    metrics = {}
+    values = ", ".join(f"{result[axis]:g}" for result in results)
+    outcome, metrics = "no point has a result", {}
     if ended:
         best = max(ended, key=lambda child: child.metrics["accuracy"])
         metrics = {"accuracy": best.metrics["accuracy"], f"best_{axis}": best.parameters[axis]}
+        outcome = f"best accuracy {100 * best.metrics['accuracy']:.1f} % at {best.parameters[axis]:g}"
     return RunRecord(
         key=prefix,
-        name=f"{first['dataset']} {first['method']} sweep of {axis}",
-        parameters=first["parameters"],
+        name=f"{first['dataset']} {first['method']} {sweep}",
+        parameters={name: value for name, value in first["parameters"].items() if name != axis}
+        | {"swept": axis, "values": values},
         metrics=metrics,
+        series=_curves(ended, axis),
         tags=_tags(first, f"figure_{sweep}"),
+        note=_note(
+            f"{first['method']} on {first['dataset']} for {axis} = {values}: {outcome}",
+            f"Mean over {len(first['points'])} seeds; the chart shows the curve; used by figure_{sweep}",
+        ),
         failure=None if ended else children[0].failure,
         started=first["started"],
         children=children,
     )
+
+
+def _curves(points: list[RunRecord], axis: str) -> dict[str, dict[int, float]]:
+    """Return accuracy against mini-batches for every size, or else accuracy against the swept parameter.
+
+    Steps are whole numbers, so that fractional values of a parameter are given in percent.
+    """
+    by_batch = {
+        f"accuracy_by_batch/{point.parameters[axis]:g}": point.series["accuracy_by_batch"]
+        for point in points
+        if "accuracy_by_batch" in point.series
+    }
+    if by_batch or not points:
+        return by_batch
+    whole = all(float(point.parameters[axis]).is_integer() for point in points)
+    name, factor = (f"accuracy_by_{axis}", 1) if whole else (f"accuracy_by_{axis}_percent", 100)
+    return {name: {round(factor * point.parameters[axis]): point.metrics["accuracy"] for point in points}}
 
 
 def _point(result: dict[str, Any], prefix: str, sweep: str, axis: str) -> RunRecord:
@@ -66,32 +100,45 @@ def _point(result: dict[str, Any], prefix: str, sweep: str, axis: str) -> RunRec
     accuracies = [point["accuracy"] for point in ended]
     metrics, series = {}, {}
     if ended:
-        metrics = {"accuracy": float(np.mean(accuracies)), "accuracy_std": float(np.std(accuracies))}
+        # Rounded, so that the table shows 0.46 instead of 0.45999999.
+        metrics = {"accuracy": round(np.mean(accuracies), 6), "accuracy_std": round(np.std(accuracies), 6)}
         if "accuracies" in ended[0]:
-            series = {"accuracy_by_batch": np.mean([point["accuracies"] for point in ended], axis=0).tolist()}
+            means = np.mean([point["accuracies"] for point in ended], axis=0).tolist()
+            series = {"accuracy_by_batch": dict(zip(ended[0]["steps"], means, strict=True))}
+    failure = None if ended else failed[0]
     return RunRecord(
         key=f"{prefix}/{result[axis]}",
-        name=f"{result['dataset']} {result['method']} {axis} = {result[axis]}",
+        name=f"{result['dataset']} {result['method']} {sweep} {result[axis]:g}",
         parameters={**result["parameters"], axis: result[axis], "repeats": len(result["points"])},
         metrics=metrics,
         series=series,
         tags=_tags(result, f"figure_{sweep}"),
-        failure=None if ended else failed[0],
+        note=_note(
+            f"{result['method']} on {result['dataset']} with {axis} = {result[axis]:g}: "
+            + (failure or f"mean accuracy {100 * metrics['accuracy']:.1f} %"),
+            f"{len(ended)} of {len(result['points'])} seeds ended; used by figure_{sweep}",
+        ),
+        failure=failure,
         started=result["started"],
     )
 
 
-def log_model(tracker: Tracker, run_id: str, data: str | Path, model: str | Path, *, n_neighbors: int) -> None:
-    """Log the classifier of a trained model, or say why not."""
-    rows = Path(data) / "train"
-    size = Path(model).stat().st_size
-    metric = Metric.load(model)
-    if metric.components is None:  # the classifier holds the data as they are
-        size += sum(file.stat().st_size for file in rows.iterdir())
-    if size > MAX_MODEL_BYTES:
-        tracker.client.set_tag(run_id, "model", f"not logged: {size / 2**20:,.0f} MB; it is in {model}")
-        return
-    tracker.log_classifier(run_id, MetricClassifier(metric, n_neighbors).fit(*load_rows(rows)))
+def log_run(
+    tracker: Tracker, path: str | Path, model: str | Path, experiment: str, *, n_neighbors: int
+) -> RunRecord:
+    """Log a trained and evaluated model from its files, with the classifier that it makes; return the record."""
+    record = of_run(path, experiment)
+
+    def complete(run_id: str) -> None:
+        log_model(tracker, run_id, record, model, n_neighbors=n_neighbors)
+
+    tracker.log(record, complete=complete if record.failure is None else None)
+    return record
+
+
+def _note(first: str, second: str) -> str:
+    """Return a description of two lines, in Markdown."""
+    return f"{first}.  \n{second}."
 
 
 def _tags(result: dict[str, Any], feeds: str) -> dict[str, str]:

@@ -1,58 +1,60 @@
-"""Runs in MLflow, logged from result files by processes that may start all at once.
+"""Log runs to MLflow from processes that may start all at once, and keep the history of every run.
 
-Every run has a key, a tag; logging a key again replaces its run. A run is logged whole and ended in one go.
+A run has a key, such as ``flrml/digits/flrml/0``. Logging a new result of a key adds a run; the tag
+``flrml.newest`` is ``true`` for the last one, ``false`` for those before it and ``pending`` while it has no result.
+Logging the same result again changes nothing.
 """
 
 import contextlib
+import hashlib
 import json
 import os
-import shutil
-import tempfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
 from typing import Any
-from urllib.parse import urlparse
-from urllib.request import url2pathname
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 
-from filelock import FileLock
-from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, Metric, Param, RunTag
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 
-from flrml.exceptions import TrackingError
-from flrml.pipeline.provenance import provenance
+from flrml.pipeline.owners import is_alive, this_process
+from flrml.pipeline.store import Store
 
-KEY = "flrml.key"
+KEY, NEWEST = "flrml.key", "flrml.newest"
+RESULT, STARTED = "flrml.result", "flrml.started"  # digest of what is logged, and the start of the training
+LOGGED, OWNER, FOLDER = "flrml.logged", "flrml.owner", "flrml.folder"
 # Metrics that MLflow takes in one request.
 MOST_METRICS = 1000
-# Columns that the runs page shows first, as a view that MLflow keeps in a tag of the experiment.
-COLUMNS = ["metrics.`accuracy`", "metrics.`train_seconds`", "metrics.`peak_mb`", "tags.`dataset`", "tags.`method`"]
-VIEW = "flrml"
-VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
-VIEW_STATE = json.dumps({"selectedColumns": COLUMNS, "columnOrder": COLUMNS})
 
 
-def tracking_uri(configured: str) -> str:
-    """The address of the tracking store: MLFLOW_TRACKING_URI wins over the configured one."""
-    return os.environ.get("MLFLOW_TRACKING_URI") or configured
+@dataclass
+class DatasetUse:
+    """A part of a data set that a run has used."""
 
+    name: str
+    digest: str
+    context: str
+    source: str = ""
+    rows: int = 0
+    features: int = 0
 
-def runs_page(base: str, experiment_id: str) -> str:
-    """Address of the table of runs in MLflow's user interface, with accuracy, time and memory first.
-
-    Parameters
-    ----------
-    base : str
-        Address of the server, such as ``http://127.0.0.1:5000``.
-    experiment_id : str
-        Number of the experiment.
-    """
-    query = f"workflowType=machine_learning&viewStateShareKey={VIEW}"
-    return f"{base.rstrip('/')}/#/experiments/{experiment_id}/runs?{query}"
+    def entity(self) -> DatasetInput:
+        """Return it as MLflow takes it."""
+        spec = {"type": "tensor", "tensor-spec": {"dtype": "float64", "shape": [-1, self.features]}}
+        labels = {"type": "tensor", "tensor-spec": {"dtype": "int64", "shape": [-1]}}
+        schema = {"mlflow_tensorspec": {"features": json.dumps([spec]), "targets": json.dumps([labels])}}
+        dataset = Dataset(
+            self.name,
+            self.digest,
+            "local",
+            json.dumps({"uri": self.source or self.name}),
+            schema=json.dumps(schema) if self.features else None,
+            profile=json.dumps({"num_rows": self.rows, "num_features": self.features}) if self.rows else None,
+        )
+        return DatasetInput(dataset, [InputTag("mlflow.data.context", self.context)])
 
 
 @dataclass
@@ -63,13 +65,20 @@ class RunRecord:
     name: str
     parameters: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
-    series: dict[str, list[float]] = field(default_factory=dict)
+    series: dict[str, dict[int, float]] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
-    dataset: dict[str, str] | None = None
+    note: str = ""
+    datasets: list[DatasetUse] = field(default_factory=list)
     failure: str | None = None
     started: float = 0.0
     seconds: float = 0.0
     children: list["RunRecord"] = field(default_factory=list)
+
+    @property
+    def digest(self) -> str:
+        """Return a digest of everything that is logged."""
+        text = json.dumps(asdict(self), sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class Tracker:
@@ -81,89 +90,149 @@ class Tracker:
         ``sqlite:///file.db`` or the address of a tracking server.
     experiment : str
         Name of the experiment.
-    artifacts : path
-        Folder for artifacts of a database store; a server has its own.
+    artifacts : path, optional
+        Folder for artifacts of a database store, by default ``mlartifacts`` beside the database. A server has its
+        own.
     """
 
-    def __init__(self, uri: str, experiment: str, artifacts: str | os.PathLike = "mlartifacts"):
-        self.uri = uri
-        self.local = uri.startswith("sqlite")
-        self.artifacts = Path(artifacts).absolute()
-        location = self.artifacts.as_uri() if self.local else None
-        if self.local:
-            _database(uri).parent.mkdir(parents=True, exist_ok=True)
-        # Processes that open a missing database at once ruin it, so only one at a time may look.
-        with self._locked():
-            if self.local:
-                _create_database(uri, experiment, location)
-            with _explained(uri) if self.local else contextlib.nullcontext():
-                self.client = MlflowClient(uri)
-                found = self.client.get_experiment_by_name(experiment)
-            if found is None:
-                try:
-                    self.experiment_id = self.client.create_experiment(experiment, artifact_location=location)
-                except MlflowException:  # another process was faster
-                    found = self.client.get_experiment_by_name(experiment)
-                    if found is None:
-                        raise
-        if found is not None:
-            if found.lifecycle_stage == "deleted":
-                self.client.restore_experiment(found.experiment_id)
-            self.experiment_id = found.experiment_id
-        if found is None or found.tags.get(VIEW_TAG) != VIEW_STATE:
-            self.client.set_experiment_tag(self.experiment_id, VIEW_TAG, VIEW_STATE)
+    def __init__(self, uri: str, experiment: str, artifacts: str | os.PathLike | None = None):
+        self.store = Store(uri, artifacts)
+        self.client, self.experiment_id = self.store.open(experiment)
+        self.settle()
 
-    def _locked(self) -> contextlib.AbstractContextManager:
-        """Keep other processes from changing a local store; a server does so itself."""
-        return FileLock(f"{_database(self.uri)}.lock", timeout=300) if self.local else contextlib.nullcontext()
+    @property
+    def uri(self) -> str:
+        """Return the address of the store."""
+        return self.store.uri
 
-    def log(self, record: RunRecord, parent: str | None = None) -> str:
-        """Log a run and its children, in place of earlier runs with the same keys; return its id."""
-        with self._locked() if parent is None else contextlib.nullcontext():
-            return self._log(record, parent)
+    def log(
+        self, record: RunRecord, parent: str | None = None, *, complete: Callable[[str], None] | None = None
+    ) -> str:
+        """Log a run and its children as the newest of their keys; return its id.
 
-    def _log(self, record: RunRecord, parent: str | None) -> str:
-        self.remove(record.key)
-        start = int(1000 * record.started)
-        tags = record.tags | {KEY: record.key}
+        A result that is logged already keeps its run. A run that follows the training of this result is completed.
+
+        Parameters
+        ----------
+        record : RunRecord
+            The run.
+        parent : str, optional
+            Id of the run that it belongs to.
+        complete : callable, optional
+            Called with the run's id before the run ends, to add what the record does not hold, such as a model.
+        """
+        with self.store.locked():
+            found = self.runs(record.key, every=True)
+            run_id = self._logged(record, found)
+            if run_id is None:
+                run_id = self._write(record, found)
+            elif complete is not None:
+                complete = None  # done before the run ended
+        if complete is not None:
+            complete(run_id)
+        for child in record.children:
+            self.log(child, run_id)
         if parent is not None:
-            tags["mlflow.parentRunId"] = parent
+            self.client.set_tag(run_id, "mlflow.parentRunId", parent)
+        with self.store.locked():
+            self._end(record, run_id)
+            self._mark_newest(record.key, run_id)
+        return run_id
+
+    def _logged(self, record: RunRecord, found: list[Any]) -> str | None:
+        """Return the id of the ended run that holds this very result."""
+        for run in found:
+            if run.data.tags.get(RESULT) == record.digest and run.info.status != "RUNNING":
+                return run.info.run_id
+        return None
+
+    def _write(self, record: RunRecord, found: list[Any]) -> str:
+        """Write parameters, metrics and data sets to the run that follows this training, or to a new one."""
+        start = int(1000 * record.started)
+        tags = record.tags | {KEY: record.key, NEWEST: "false", STARTED: repr(record.started)}
+        tags |= {OWNER: this_process(), "mlflow.runName": record.name}
+        if record.note:
+            tags["mlflow.note.content"] = record.note
         if record.failure is not None:
             tags["failure"] = record.failure
-        run = self.client.create_run(self.experiment_id, start_time=start or None, tags=tags, run_name=record.name)
+        run = next((run for run in found if _waits_for(run, record)), None)
+        if run is None:
+            run = self.client.create_run(self.experiment_id, start_time=start or None, tags=tags)
         run_id = run.info.run_id
         self.client.log_batch(
             run_id,
             params=[Param(name, str(value)[:6000]) for name, value in record.parameters.items()],
-            tags=[RunTag("mlflow.note.content", record.failure)] if record.failure else [],
+            tags=[RunTag(name, value) for name, value in tags.items()],
         )
         metrics = [Metric(name, float(value), start, 0) for name, value in record.metrics.items()]
         for name, values in record.series.items():
-            metrics += [Metric(name, float(value), start, step) for step, value in enumerate(values)]
+            metrics += [Metric(name, float(value), start, step) for step, value in values.items()]
         for first in range(0, len(metrics), MOST_METRICS):
             self.client.log_batch(run_id, metrics=metrics[first : first + MOST_METRICS])
-        if record.dataset is not None:
-            dataset = Dataset(record.dataset["name"], record.dataset["digest"], "local", record.dataset["name"])
-            self.client.log_inputs(run_id, [DatasetInput(dataset)])
-        for child in record.children:
-            self._log(child, run_id)
-        end = start + int(1000 * record.seconds) if start else None
-        self.client.set_terminated(run_id, "FAILED" if record.failure else "FINISHED", end_time=end)
+        if record.datasets:
+            self.client.log_inputs(run_id, [used.entity() for used in record.datasets])
         return run_id
 
-    def log_classifier(self, run_id: str, classifier: Any) -> None:
-        """Log a classifier so that ``mlflow.sklearn.load_model("runs:/<run id>/model")`` gives it back."""
-        import mlflow.sklearn
+    def _end(self, record: RunRecord, run_id: str) -> None:
+        """End a run; from here on it holds its result."""
+        self.client.set_tag(run_id, RESULT, record.digest)
+        start = int(1000 * record.started)
+        end = start + int(1000 * record.seconds) if start else None
+        self.client.set_terminated(run_id, "FAILED" if record.failure else "FINISHED", end_time=end)
 
-        needed = [f"{name}=={provenance()[name]}" for name in ("numpy", "scipy", "scikit-learn")]
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model"
-            mlflow.sklearn.save_model(classifier, path, pip_requirements=needed, serialization_format="cloudpickle")
-            self.client.log_artifacts(run_id, str(path), "model")
+    def _mark_newest(self, key: str, run_id: str) -> None:
+        """Mark one run of a key as the newest.
 
-    def runs(self, key: str | None = None) -> list[Any]:
-        """Runs of the experiment, or those with the given key."""
-        chosen = f"tags.`{KEY}` = '{key}'" if key is not None else ""
+        The new mark is set before the old ones are taken away: a crash in between leaves two, of which
+        :meth:`settle` keeps the later one.
+        """
+        tags = [RunTag(NEWEST, "true"), RunTag(LOGGED, str(time.time_ns()))]
+        self.client.log_batch(run_id, tags=tags)
+        for run in self.runs(key):
+            if run.info.run_id != run_id:
+                self.client.set_tag(run.info.run_id, NEWEST, "false")
+
+    def settle(self, folder: str | None = None) -> None:
+        """Repair what killed processes left: two newest runs of a key, and runs that nothing will end.
+
+        Parameters
+        ----------
+        folder : str, optional
+            A results folder that no other process is at work in: its runs are ended whatever host they ran on.
+        """
+        with self.store.locked():
+            newest: dict[str, Any] = {}
+            for run in sorted(self.runs(), key=lambda run: int(run.data.tags.get(LOGGED, 0))):
+                before = newest.get(run.data.tags[KEY])
+                if before is not None:
+                    self.client.set_tag(before.info.run_id, NEWEST, "false")
+                newest[run.data.tags[KEY]] = run
+            for run in self._search("attributes.status = 'RUNNING'"):
+                tags = run.data.tags
+                elsewhere = folder is None or tags.get(FOLDER) != folder
+                if KEY in tags and not is_alive(tags.get(OWNER), elsewhere=elsewhere):
+                    self.end_unfinished(run.info.run_id, "its process was killed")
+
+    def end_unfinished(self, run_id: str, reason: str) -> None:
+        """End a run that has no result."""
+        self.client.log_batch(run_id, tags=[RunTag(NEWEST, "false"), RunTag("failure", reason)])
+        self.client.set_terminated(run_id, "KILLED")
+
+    def runs(self, key: str | None = None, *, every: bool = False) -> list[Any]:
+        """Return the newest run of each key, or of the given one.
+
+        Parameters
+        ----------
+        key : str, optional
+            Only runs of this key.
+        every : bool, default False
+            Return earlier and unfinished runs too.
+        """
+        terms = [f"tags.`{KEY}` = '{key}'"] if key is not None else []
+        terms += [] if every else [f"tags.`{NEWEST}` = 'true'"]
+        return self._search(" and ".join(terms))
+
+    def _search(self, chosen: str) -> list[Any]:
         found: list[Any] = []
         token = None
         while True:
@@ -173,71 +242,50 @@ class Tracker:
             if not token:
                 return found
 
-    def remove(self, key: str) -> None:
-        """Delete the runs with this key."""
-        for run in self.runs(key):
-            self._delete(run)
-
-    def keep_only(self, keys: Iterable[str], prefix: str) -> None:
-        """Delete runs whose key starts with the prefix and is not among the given ones."""
+    def retire_all_but(self, keys: Iterable[str], prefix: str) -> None:
+        """Take the mark from newest runs whose key starts with the prefix and is not among the given ones."""
         wanted = set(keys)
         for run in self.runs():
-            key = run.data.tags.get(KEY, "")
+            key = run.data.tags[KEY]
             if key.startswith(prefix) and key not in wanted:
-                self._delete(run)
+                self.client.set_tag(run.info.run_id, NEWEST, "false")
 
-    def _delete(self, run: Any) -> None:
-        """Delete a run, and its artifacts if they lie in this project's own folder."""
-        place = urlparse(run.info.artifact_uri)
-        folder = Path(url2pathname(place.path)).parent
-        if place.scheme == "file" and folder.exists():
-            if folder == self.artifacts / run.info.run_id and not _has_link(folder):
-                shutil.rmtree(folder, ignore_errors=True)
-            else:
-                print(f"left alone, not in {self.artifacts}: artifacts of a replaced run, {folder}", flush=True)
-        with contextlib.suppress(MlflowException):  # another process was faster
-            self.client.delete_run(run.info.run_id)
+    def prune(self) -> int:
+        """Delete the runs that are neither the newest of their key nor running, with their models and artifacts.
 
+        Returns
+        -------
+        int
+            Number of runs deleted.
+        """
+        deleted = 0
+        with self.store.locked():
+            for run in self._search(f"tags.`{NEWEST}` = 'false'"):
+                if run.info.status == "RUNNING":
+                    continue
+                for model in self.models(run.info.run_id):
+                    self.delete_model(model)
+                self.store.delete_artifacts(run.info.artifact_uri)
+                with contextlib.suppress(MlflowException):  # another process was faster
+                    self.client.delete_run(run.info.run_id)
+                    deleted += 1
+        return deleted
 
-def _has_link(path: Path) -> bool:
-    """Tell whether a path leads through a symbolic link."""
-    return path.is_symlink() or path.parent.is_symlink()
+    def delete_model(self, model: Any) -> None:
+        """Delete a logged model and its artifacts."""
+        self.store.delete_artifacts(model.artifact_location)
+        self.client.delete_logged_model(model.model_id)
 
-
-def _database(uri: str) -> Path:
-    """Return the file of an SQLite address."""
-    return Path(uri.removeprefix("sqlite:///"))
-
-
-def _create_database(uri: str, experiment: str, location: str | None) -> None:
-    """Create a missing database under a temporary name and rename it: a killed process leaves none half-made.
-
-    Must be called under the lock.
-    """
-    path = _database(uri).absolute()
-    if path.exists() and path.stat().st_size:
-        return
-    # MLflow keeps a connection to every address that it has seen, so each attempt has its own.
-    for leftover in path.parent.glob(f".{path.name}.*.creating*"):
-        leftover.unlink(missing_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.creating")
-    try:
-        MlflowClient(f"sqlite:///{temporary}").create_experiment(experiment, artifact_location=location)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    def models(self, run_id: str) -> list[Any]:
+        """Return the logged models of a run."""
+        return list(self.client.search_logged_models([self.experiment_id], f"source_run_id = '{run_id}'"))
 
 
-@contextlib.contextmanager
-def _explained(uri: str) -> Iterator[None]:
-    """Turn the failure to open a database into an error that says what to do."""
-    try:
-        yield
-    except Exception as error:
-        reason = " ".join(str(error).split())[:200]
-        raise TrackingError(
-            f"{_database(uri)} cannot be opened as an MLflow database ({reason}): move it away and run again; "
-            "result files are kept, and their runs are logged to a new database"
-        ) from error
+def _waits_for(run: Any, record: RunRecord) -> bool:
+    """Tell whether a run follows the training of this record, or was left by a process that did not end it."""
+    tags, logged = run.data.tags, run.data.params
+    if RESULT in tags or tags.get(STARTED) != repr(record.started):
+        return False
+    if any(logged.get(name, str(value)) != str(value) for name, value in record.parameters.items()):
+        return False  # a parameter cannot be logged with another value
+    return tags.get(NEWEST) == "pending" or not is_alive(tags.get(OWNER))

@@ -10,12 +10,16 @@ from flrml.datasets.store import open_groups
 from flrml.files import write_json
 from flrml.methods import METHODS, build
 from flrml.pipeline.inputs import PathLike, bind_spectrum, connection, load_rows
+from flrml.pipeline.keys import run_key, run_name
 from flrml.pipeline.limits import within_limits
 from flrml.pipeline.models import Metric
+from flrml.pipeline.progress import Progress
 from flrml.pipeline.provenance import provenance
 from flrml.spectrum import Spectrum
 
 DESCENT = ("start_rounds", "null_steps")  # of methods that descend
+# Fitted attributes that are results, not parameters.
+NOT_CHOSEN = {"n_iter_", "n_features_in_", "best_score_"}
 
 
 def train(
@@ -29,6 +33,7 @@ def train(
     minutes: float,
     memory_mb: float,
     scheduler: str | None = None,
+    follow: dict[str, str] | None = None,
 ) -> dict:
     """Train one method within its limits; write the model and a record of the training.
 
@@ -44,9 +49,11 @@ def train(
         Limits; on a cluster, of the process that leads the training.
     scheduler : str, optional
         Address of a Dask scheduler, whose workers train the methods that can.
+    follow : dict, optional
+        ``experiment`` and ``tracking_uri`` of the run of MLflow that shows the training while it runs.
     """
-    made_by = {**run, "started": time.time(), "made_by": provenance()}
-
+    made_by = {"label": run["method"], "study": None, **run, "started": time.time(), "made_by": provenance()}
+    progress = Progress(Path(record).parent, _live_run(made_by, follow) if follow else None)
     method = METHODS[run["method"]]
     scheduler = scheduler if method.takes_dask else None
 
@@ -68,6 +75,7 @@ def train(
             spectrum=bound,
             groups=open_groups(Path(data) / "train"),
         )
+        estimator._listener = lambda step, objective: progress.metrics(step, objective=objective)
         start = time.perf_counter()
         estimator.fit(X, y, **arguments)
         seconds = time.perf_counter() - start
@@ -80,14 +88,60 @@ def train(
             "history": np.asarray(getattr(estimator, "history_", ()), dtype=float).tolist(),
             "n": X.shape[0],
             "D": X.shape[1],
-            "parameters": {k: v for k, v in estimator.get_params().items() if v is not None},
+            **used_parameters(estimator, bound, arguments.get("triplets"), X.shape[0]),
         }
 
     result = made_by | within_limits(work, minutes=minutes, memory_mb=memory_mb)
     if result["outcome"] != "ok":
         Metric(None, "none").save(model, made_by)
     write_json(record, result)
+    progress.end("trained" if result["outcome"] == "ok" else "failed", result.get("reason"))
     return result
+
+
+def used_parameters(estimator: Any, spectrum: Spectrum | None, triplets: Any, n: int) -> dict[str, Any]:
+    """Return the parameters that a fitted estimator has used, and the names of those that it chose itself.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted. A parameter ``"auto"`` has its value in the attribute of the same name with an underscore.
+    spectrum : Spectrum or None
+        The decomposition that it was given, whose rank counts instead of its own ``max_rank``.
+    triplets : array or None
+        Triplets that it was given, which count instead of its own ``n_triplets``.
+    n : int
+        Number of training rows.
+    """
+    used = {
+        name: value for name, value in estimator.get_params().items() if value is not None and name != "verbose"
+    }
+    found = {
+        name.removesuffix("_").removeprefix("n_"): value
+        for name, value in vars(estimator).items()
+        if name.endswith("_") and name not in NOT_CHOSEN and isinstance(value, float | int | str)
+    }
+    chosen = {name: value for name, value in found.items() if used.get(name, "auto") == "auto"}
+    used |= chosen
+    if spectrum is not None:
+        used |= {"max_rank": spectrum.settings["max_rank"], "rank": spectrum.rank}
+    if triplets is not None:
+        used["n_triplets"] = len(triplets) // n if len(triplets) % n == 0 else round(len(triplets) / n, 2)
+    components = getattr(estimator, "components_", None)
+    if "n_components" in used and components is not None:
+        used["n_components"] = len(components)
+    return {"parameters": used, "chosen": sorted(chosen)}
+
+
+def _live_run(made_by: dict[str, Any], follow: dict[str, str]) -> dict[str, Any]:
+    """Return the first line of a progress file."""
+    return {
+        "key": run_key(follow["experiment"], made_by),
+        "name": run_name(made_by),
+        "started": made_by["started"],
+        "tags": {"dataset": made_by["dataset"], "method": made_by["method"]},
+        **follow,
+    }
 
 
 def accepted(method: str, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,10 @@ def run(dataset: str, method: str, accuracy: float | None = None, *, seed: int =
         "study": None,
         "seed": seed,
         "parameters": {"n_components": 20},
-        "data": {"name": dataset, "digest": "0123456789abcdef"},
+        "data": {
+            part: {"name": f"{dataset} {part}", "digest": digest, "rows": 200, "features": 64, "source": part}
+            for part, digest in (("train", "0123456789abcdef"), ("test", "fedcba9876543210"))
+        },
         "started": 1_700_000_000.0 + seed,
         "peak_mb": 140.0,
         "made_by": MADE_BY,
@@ -25,6 +28,7 @@ def run(dataset: str, method: str, accuracy: float | None = None, *, seed: int =
     if accuracy is None:
         return common | {"outcome": "E", "reason": "no solution"} | more
     ended = {"outcome": "ok", "accuracy": accuracy, "train_seconds": 2.0, "evaluate_seconds": 1.0, "n_iter": 4}
+    ended["metric"] = "cosine"
     return common | ended | {"history": [8.0, 4.0, 2.0, 1.0]} | more
 
 

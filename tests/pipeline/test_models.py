@@ -1,11 +1,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 
-from flrml import FLRML, knn_accuracy
+from flrml import FLRML
 from flrml.methods import build
-from flrml.pipeline.models import Metric, MetricClassifier
+from flrml.pipeline.models import Metric
 
 
 @pytest.fixture(scope="module")
@@ -37,20 +36,3 @@ def test_without_a_map_rows_stay_as_they_are(tmp_path):
     X = sp.csr_matrix(np.eye(3))
     assert back.components is None
     assert back.embed(X) is X
-
-
-def test_the_classifier_embeds_and_predicts_as_the_evaluation_does(fitted, digits):
-    X, y, X_test, y_test = digits
-    X, y = X[:300], y[:300]
-    classifier = MetricClassifier(Metric.of(fitted), n_neighbors=3).fit(X, y)
-    expected = knn_accuracy(fitted.transform(X), y, fitted.transform(X_test), y_test, n_neighbors=3)
-    assert classifier.score(X_test, y_test) == expected
-    assert expected > 0.8
-    np.testing.assert_array_equal(classifier.transform(X_test), fitted.transform(X_test))
-    np.testing.assert_array_equal(classifier.classes_, np.arange(10))
-
-
-def test_the_classifier_follows_scikit_learns_conventions(fitted):
-    copy = clone(MetricClassifier(Metric.of(fitted), n_neighbors=7))
-    assert copy.get_params()["n_neighbors"] == 7
-    assert not hasattr(copy, "y_")

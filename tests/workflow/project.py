@@ -47,15 +47,9 @@ class Project:
         return project
 
     def copy(self, folder: Path) -> "Project":
-        """The same at another place; MLflow's database is told the new one."""
+        """The same at another place."""
         shutil.copytree(self.folder, folder, symlinks=True)
-        copied = Project(folder)
-        old, new = str(self.folder), str(folder)
-        with sqlite3.connect(copied.work / "mlflow.db") as database:
-            for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
-                database.execute(f"UPDATE {table} SET {column} = replace({column}, ?, ?)", (old, new))
-        database.close()
-        return copied
+        return Project(folder)
 
     def command(self, *arguments: str, config: dict[str, Any] | None = None) -> list[str]:
         """The Snakemake command for this project, on the tiny configuration or a given one."""
@@ -114,8 +108,8 @@ class Project:
         package = self.code / "flrml"
         return sorted(str(path.relative_to(package)) for path in package.rglob("*.py"))
 
-    def runs(self) -> list[dict[str, Any]]:
-        """Runs in the MLflow database that are not deleted: key, status, tags and metrics."""
+    def runs(self, *, every: bool = False) -> list[dict[str, Any]]:
+        """The newest runs in the MLflow database, or all that are not deleted: id, status, tags and metrics."""
         with sqlite3.connect(self.work / "mlflow.db") as database:
             alive = "SELECT run_uuid, status FROM runs WHERE lifecycle_stage = 'active'"
             found = [{"id": run_id, "status": status} for run_id, status in database.execute(alive)]
@@ -124,7 +118,7 @@ class Project:
                     rows = database.execute(f"SELECT key, value FROM {table} WHERE run_uuid = ?", (run["id"],))
                     run[table] = dict(rows.fetchall())
         database.close()
-        return found
+        return [run for run in found if every or run["tags"].get("flrml.newest") == "true"]
 
     def numbers(self) -> dict[str, Any]:
         """Everything that the results say, times and memory apart, by file."""

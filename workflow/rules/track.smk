@@ -1,8 +1,10 @@
-# Result files → MLflow. A job per data set; logging again replaces.
-TRACKED = [f"{RESULTS}/mlflow/{dataset}.json" for dataset in DATASETS]
+# Result files → MLflow. A job per data set, then one for the experiment; a result that is logged keeps its run.
+DATASETS_TRACKED = [f"{RESULTS}/mlflow/{dataset}.json" for dataset in DATASETS]
+TRACKED = [*DATASETS_TRACKED, f"{RESULTS}/mlflow.json"]
 
 
 rule track:
+    """Log the runs of a data set to MLflow."""
     input:
         metrics=lambda wildcards: run_files(wildcards.dataset),
         models=lambda wildcards: run_files(wildcards.dataset, "model.npz"),
@@ -25,3 +27,24 @@ rule track:
         n_neighbors=config["n_neighbors"],
     script:
         "../scripts/track.py"
+
+
+rule track_experiment:
+    """Log the experiment with its figures and tables to MLflow, as the parent of its runs."""
+    input:
+        # FIGURES and TABLES are named by rules that are included later.
+        drawn=lambda wildcards: [*FIGURES, *TABLES],
+        results=all_metrics(),
+        tracked=DATASETS_TRACKED,
+        code=sources("pipeline.experiment"),
+    output:
+        f"{RESULTS}/mlflow.json",
+    log:
+        f"{RESULTS}/logs/track_experiment.log",
+    conda:
+        "../../envs/flrml.yaml"
+    params:
+        config=lambda wildcards: {name: value for name, value in config.items() if name != "tracking_uri"},
+        tracking_uri=config["tracking_uri"],
+    script:
+        "../scripts/track_experiment.py"

@@ -1,22 +1,20 @@
 from pathlib import Path
 
 from flrml.files import write_json
+from flrml.pipeline.keys import tracking_uri
 from flrml.pipeline.logs import logged
-from flrml.pipeline.records import log_model, of_run, of_sweep
+from flrml.pipeline.records import log_run, of_sweep
 from flrml.pipeline.sweeps import SWEEPS
-from flrml.pipeline.tracking import Tracker, tracking_uri
+from flrml.pipeline.tracking import Tracker
 
 with logged(snakemake.log[0]) as say:
-    data = Path(snakemake.input.meta).parent
     dataset, experiment = snakemake.wildcards.dataset, snakemake.params.experiment
     tracker = Tracker(tracking_uri(snakemake.params.tracking_uri), experiment)
-    logged_runs, keys = {}, []
+    keys, parents = [], []
     for path, model in zip(snakemake.input.metrics, snakemake.input.models, strict=True):
-        record = of_run(path, experiment)
-        run_id = logged_runs[record.key] = tracker.log(record)
-        if record.failure is None:
-            log_model(tracker, run_id, data, model, n_neighbors=snakemake.params.n_neighbors)
+        record = log_run(tracker, path, model, experiment, n_neighbors=snakemake.params.n_neighbors)
         keys.append(record.key)
+        parents.append(record.key)
     for sweep in SWEEPS:
         points = snakemake.input.get(sweep, [])
         by_method = {}
@@ -24,8 +22,9 @@ with logged(snakemake.log[0]) as say:
             by_method.setdefault(Path(path).parent.name, []).append(path)
         for paths in by_method.values():
             record = of_sweep(paths, experiment, sweep)
-            logged_runs[record.key] = tracker.log(record)
+            tracker.log(record)
+            parents.append(record.key)
             keys += [record.key, *(child.key for child in record.children)]
-    tracker.keep_only(keys, prefix=f"{experiment}/{dataset}/")
-    write_json(snakemake.output[0], logged_runs)
+    tracker.retire_all_but(keys, prefix=f"{experiment}/{dataset}/")
+    write_json(snakemake.output[0], {"keys": keys, "parents": parents})
     say(f"{dataset:>14} logged {len(keys)} runs to MLflow, experiment {experiment}")

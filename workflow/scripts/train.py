@@ -1,5 +1,6 @@
 from pathlib import Path
 
+from flrml.pipeline.keys import tracking_uri
 from flrml.pipeline.logs import logged
 from flrml.pipeline.training import train
 
@@ -14,6 +15,10 @@ with logged(snakemake.log[0]) as say:
         minutes=snakemake.params.minutes,
         memory_mb=snakemake.params.memory_mb,
         scheduler=snakemake.config["dask_scheduler"],
+        follow={
+            "experiment": snakemake.config["experiment"],
+            "tracking_uri": tracking_uri(snakemake.config["tracking_uri"]),
+        },
     )
     if result["outcome"] != "ok":
         say(f"{result['dataset']:>14} {result['method']:<18} ended with {result['outcome']}: {result['reason']}")
