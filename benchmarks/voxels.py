@@ -1,10 +1,13 @@
-"""Voxel grids per second, beside trimesh's own `voxelized` on the same meshes in the same run."""
+"""Voxel grids per second beside trimesh's own `voxelized`, and rows kept as runs beside column numbers."""
 
 import time
 
 import numpy as np
 import trimesh
 
+from benchmarks.timing import side_by_side
+from flrml import rows as walk
+from flrml.binary import BinaryRows, RunRows, find_runs
 from flrml.datasets.modelnet.shapes import CLASSES, Mesh, make_mesh
 from flrml.datasets.modelnet.voxels import fit_into_cube, rotation, voxelize
 
@@ -42,6 +45,31 @@ def _measure(size: int, meshes: list[Mesh]) -> tuple[float, float, float, float]
     return seconds["flrml"], seconds["trimesh"], shared / theirs, ours / theirs
 
 
+def _compare_runs() -> list[tuple[str, str, str]]:
+    """Compare solid furniture at 100³ as runs with the same rows as column numbers."""
+    size, d = 100, 100
+    meshes = [make_mesh(kind, [seed]) for kind in CLASSES for seed in range(5)]
+    cells = [grid for mesh in meshes for grid in voxelize(*mesh, size, 12, "solid")]
+    indptr, indices = np.cumsum([0, *map(len, cells)]), np.concatenate(cells)
+    numbers, bounds = find_runs(indices, indptr)
+    one_by_one, runs = BinaryRows(indptr, indices, size**3), RunRows(bounds, numbers, size**3)
+    rng = np.random.default_rng(0)
+    B, R = rng.standard_normal((size**3, d), "f4"), rng.standard_normal((len(cells), d), "f4")
+    exact = (one_by_one[:5].astype(np.float64) @ B.astype(np.float64)).ravel()
+    errors = [np.abs(walk.product(X, B)[:5].ravel() - exact).max() for X in (runs, one_by_one)]
+    table = [("bytes", f"{indices.nbytes / numbers.nbytes:.0f} × smaller")]
+    for what, work in (
+        ("X B", lambda X: walk.product(X, B)),
+        ("Xᵀ R", lambda X: walk.product_transposed(X, R)),
+        ("rows as CSR", lambda X: X[:]),
+    ):
+        fast, slow = side_by_side(lambda w=work: w(runs), lambda w=work: w(one_by_one), 1)
+        text = f"{slow / fast:.1f} × the speed"
+        table.append((what, text + (f", errors {errors[0]:.0e} and {errors[1]:.0e}" if what == "X B" else "")))
+    what = f"{len(cells)} rows of solid voxels, {size}³, as runs"
+    return [(f"{what}: {name}", "column numbers", text) for name, text in table]
+
+
 def rows() -> list[tuple[str, str, str]]:
     """Yield what is measured, against what, and the ratio."""
     table = []
@@ -58,7 +86,7 @@ def rows() -> list[tuple[str, str, str]]:
         flrml, other, share, more = _measure(size, meshes)
         text = f"{other / flrml:.1f} × the grids per second, {share:.2%} of its cells and {more:.2f} × as many"
         table.append((f"voxelize, {size}³, {what} in {POSES} poses", "trimesh voxelized", text))
-    return table
+    return table + _compare_runs()
 
 
 if __name__ == "__main__":

@@ -157,18 +157,19 @@ class RunRows(BinaryRows):
         return counts
 
     def steps(self, rows: Any) -> sp.csr_matrix:
-        """Return the rows of S, where X = S U: two entries or one per run."""
+        """Return the rows of S, where X = S U: two entries per run."""
         runs, indptr = self._gather(rows)
         starts, lengths = decode(runs)
-        values = _unit_values(_sums_of_rows(lengths, indptr), np.diff(indptr), self.dtype)
-        columns = np.empty(2 * len(runs), dtype=np.int32)
-        columns[::2], columns[1::2] = starts - 1, starts + lengths - 1
-        signed = np.empty(2 * len(runs), dtype=self.dtype)
-        signed[::2], signed[1::2] = -values, values
-        kept = np.ones(2 * len(runs), dtype=bool)
-        kept[::2] = starts % SEGMENT != 0
-        n_kept = np.concatenate(([0], np.cumsum(kept)))[2 * indptr]
-        return sp.csr_matrix((signed[kept], columns[kept], n_kept), shape=(len(indptr) - 1, self.shape[1]))
+        columns = np.empty((len(runs), 2), dtype=np.int32)
+        values = np.empty((len(runs), 2), dtype=self.dtype)
+        np.subtract(starts, 1, out=columns[:, 0])
+        np.add(columns[:, 0], lengths, out=columns[:, 1])
+        values[:, 1] = _unit_values(_sums_of_rows(lengths, indptr), np.diff(indptr), self.dtype)
+        np.negative(values[:, 1], out=values[:, 0])
+        # Nothing precedes a run that begins a segment. An explicit zero costs less than closing the gap.
+        first = starts // SEGMENT * SEGMENT == starts
+        columns[first, 0], values[first, 0] = columns[first, 1], 0
+        return sp.csr_matrix((values.ravel(), columns.ravel(), 2 * indptr), shape=(len(indptr) - 1, self.shape[1]))
 
     def _csr(self, stored: NDArray, indptr: NDArray) -> sp.csr_matrix:
         starts, lengths = decode(stored)
@@ -205,9 +206,9 @@ def find_runs(indices: NDArray, indptr: NDArray) -> tuple[NDArray[np.uint32], ND
     return (starts << LENGTH_BITS | lengths).astype(np.uint32), before[bounds]
 
 
-def decode(runs: NDArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def decode(runs: NDArray) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the starts and lengths of runs."""
-    return (runs >> LENGTH_BITS).astype(np.int64), (runs & (2**LENGTH_BITS - 1)).astype(np.int64)
+    return (runs >> LENGTH_BITS).view(np.int32), (runs & (2**LENGTH_BITS - 1)).view(np.int32)
 
 
 def are_runs(runs: NDArray, n_columns: int) -> bool:
@@ -233,7 +234,7 @@ def running_sums(B: NDArray, backward: bool = False) -> None:
 
 def _sums_of_rows(values: NDArray, indptr: NDArray) -> NDArray:
     """Sum the values of each row."""
-    return np.diff(np.concatenate(([0], np.cumsum(values)))[indptr])
+    return np.diff(np.concatenate(([0], np.cumsum(values, dtype=np.int64)))[indptr])
 
 
 def _unit_values(counts: NDArray, repeats: NDArray, dtype: Any) -> NDArray:

@@ -22,6 +22,7 @@ from flrml.binary import BinaryRows, RunRows, running_sums
 BLOCK_BYTES = 64 * 2**20
 # Largest values of X that are sound: methods square them, and some cut singular values at an absolute size.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e8
+RUNS_PAY = 10  # ones per column from which products run by run are faster
 WORTH_THREADS = 5e7  # multiplications below which one thread is faster than several
 
 
@@ -151,7 +152,7 @@ def product(X: Any, B: NDArray) -> NDArray:
         return np.asarray(X @ B)
     out = np.empty((X.shape[0], B.shape[1]), dtype=np.result_type(X.dtype, B.dtype))
     read = X.__getitem__
-    if isinstance(X, RunRows):
+    if _by_runs(X):
         read, B = X.steps, np.array(B, dtype=out.dtype, order="C")
         running_sums(B)
     B = np.ascontiguousarray(B)
@@ -174,7 +175,7 @@ def product_transposed(X: Any, R: NDArray) -> NDArray:
     # Each block of rows adds to all of ``out``: few columns at a time bound the memory of the sum.
     step = min(-(-R.shape[1] // n_threads()), 2 * BLOCK_BYTES // max(1, len(out) * out.itemsize))
     columns = _slices(R.shape[1], max(1, step))
-    read = X.steps if isinstance(X, RunRows) else X.__getitem__
+    read = X.steps if _by_runs(X) else X.__getitem__
     for block in [slice(None)] if sp.issparse(X) and not on_disk(X) else _product_blocks(X):
         rows, part = read(block) if block != slice(None) else X, R[block]
 
@@ -182,7 +183,7 @@ def product_transposed(X: Any, R: NDArray) -> NDArray:
             out[:, column] += rows.T @ np.ascontiguousarray(part[:, column])
 
         _in_threads(add, columns)
-    if isinstance(X, RunRows):
+    if _by_runs(X):
         running_sums(out, backward=True)
     return out
 
@@ -263,9 +264,14 @@ def row_means(X: Any) -> NDArray[np.float64]:
     return np.concatenate([np.asarray(X[block] @ ones).ravel() for block in row_blocks(X)]) / X.shape[1]
 
 
+def _by_runs(X: Any) -> bool:
+    """Tell whether products go run by run: for few rows, running sums over all columns cost more than they save."""
+    return isinstance(X, RunRows) and X.nnz > RUNS_PAY * X.shape[1]
+
+
 def _product_blocks(X: Any) -> Iterator[slice]:
     """Yield slices of rows for products, which read runs as they are and hence many more rows at once."""
-    if isinstance(X, RunRows):
+    if _by_runs(X):
         per_row = 24 * len(X.runs) / max(X.shape[0], 1)
         yield from _slices(X.shape[0], max(1, int(2 * BLOCK_BYTES / max(per_row, 1))))
     else:

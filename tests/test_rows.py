@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import normalize
 
@@ -50,6 +50,7 @@ def test_binary_rows_index_like_a_matrix(kind, chosen, start, stop, step):
 @pytest.mark.usefixtures("block_bytes")
 def test_products_equal_dense_ones(kind, dtype, threads, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    monkeypatch.setattr(rows, "RUNS_PAY", -1)
     dense, X = make(kind, dtype)
     random = np.random.RandomState(1)
     B, R = random.standard_normal((11, 4)).astype(dtype), random.standard_normal((23, 4)).astype(dtype)
@@ -78,8 +79,11 @@ def long_rows(draw):
     return ones
 
 
+@pytest.mark.parametrize("by_runs", [True, False])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(long_rows(), st.sampled_from([np.float32, np.float64]), st.randoms(use_true_random=False))
-def test_runs_multiply_like_the_matrix_they_stand_for(ones, dtype, random):
+def test_runs_multiply_like_the_matrix_they_stand_for(monkeypatch, by_runs, ones, dtype, random):
+    monkeypatch.setattr(rows, "RUNS_PAY", -1 if by_runs else np.inf)
     dense = normalize(ones.astype(dtype))
     X = in_runs(sp.csr_matrix(dense))
     numbers = np.random.RandomState(random.randrange(2**31))
@@ -118,8 +122,9 @@ def test_runs_are_as_long_as_segments_allow(ones):
     np.testing.assert_array_equal(np.diff(X.indptr), begins.sum(axis=1))
 
 
-def test_long_sums_keep_the_precision_of_float32():
+def test_long_sums_keep_the_precision_of_float32(monkeypatch):
     """A running sum over all columns would lose the small sums after a million ones."""
+    monkeypatch.setattr(rows, "RUNS_PAY", -1)
     n_columns = 1_000_000
     B = np.ones((n_columns, 1), dtype=np.float32)
     B[-10:] = 1e-2
