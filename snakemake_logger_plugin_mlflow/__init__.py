@@ -23,12 +23,15 @@ NOISE = (
     "Assuming unrestricted shared filesystem",
     "Building DAG of jobs",
     "Conda environments: ignored",
+    "Elapsed time:",
     "Execute ",
+    "Exiting because a job execution failed",
     "Select jobs to execute",
     "Shutting down, this might take",
     "Using shell:",
     "Workflow defines that rule",
 )
+FAILED_JOB = ("RuleException:\nCalledProcessError", "WorkflowError:\nAt least one job did not complete")
 SECONDS_TO_END = 30
 
 
@@ -94,8 +97,8 @@ class LogHandler(LogHandlerBase):
                 self.plain.handle(record)
 
     def on_error(self, record: Any) -> None:
-        """Show an error, unless it says again that a job has failed."""
-        if not self.terminal.failures or getattr(record, "exception", "") != "CalledProcessError":
+        """Show an error, unless it says no more than that a job has failed."""
+        if self.common_settings.verbose or not str(record.msg).startswith(FAILED_JOB):
             self.on_message(record)
 
     on_shellcmd = on_debug_dag = on_message

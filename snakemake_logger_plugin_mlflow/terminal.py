@@ -87,19 +87,19 @@ class Terminal:
     def end(self) -> None:
         """Show what has become of the jobs."""
         self._clear()
-        if not self.total:
+        total, self.total = self.total, 0  # no status line from here on
+        if not total:
             return
         took = _clock(time.monotonic() - self.began)
         if self.failures:
-            outcome = f"{len(self.failures)} failed, {self.done} of {self.total} jobs done in {took}"
+            outcome = f"{len(self.failures)} failed, {self.done} of {total} jobs done in {took}"
             self._line(self._colored(RED, outcome))
             for failure in self.failures.values():
                 self._line(self._colored(RED, failure))
-        elif self.done == self.total:
-            self._line(self._colored(GREEN, f"all {self.total} jobs done in {took}"))
+        elif self.done == total:
+            self._line(self._colored(GREEN, f"all {total} jobs done in {took}"))
         else:
-            self._line(f"stopped after {self.done} of {self.total} jobs, {took}")
-        self.total = 0
+            self._line(f"stopped after {self.done} of {total} jobs, {took}")
 
     @contextlib.contextmanager
     def without_status(self) -> Iterator[None]:
