@@ -121,7 +121,7 @@ class LogHandler(LogHandlerBase):
 
     def on_job_error(self, record: Any) -> None:
         """Show a failure."""
-        self.terminal.job_failed(record.jobid, record.rule_name, list(record.log or []))
+        self.terminal.job_failed(record.jobid, record.rule_name, list(record.log or []), record.rule_msg)
         for folder in self.folders.get(record.jobid, ()):
             self._tell({"failed": folder})
 

@@ -61,17 +61,19 @@ class Terminal:
         self._status()
 
     def job_finished(self, number: int) -> None:
-        """Note a job that has ended."""
+        """Note a job that has ended, perhaps after an attempt that failed."""
+        self.failures.pop(number, None)
         job = self.running.pop(number, None)
         if job is not None:
             self.seconds.setdefault(job.rule, []).append(time.monotonic() - job.started)
             self.waiting[job.rule] = max(0, self.waiting.get(job.rule, 0) - 1)
 
-    def job_failed(self, number: int, rule: str, logs: list[str]) -> None:
-        """Show a failure with the last line of its log."""
+    def job_failed(self, number: int, rule: str, logs: list[str], message: str | None = None) -> None:
+        """Show a failure with what Snakemake says about it and the last line of its log."""
         job = self.running.pop(number, None)
         name = job.name if job else rule
-        reason = next(filter(None, map(_last_line, logs)), "no log")
+        last = next(filter(None, map(_last_line, logs)), None)
+        reason = "; ".join(" ".join(part.split()) for part in (message, last) if part) or "no log"
         self.failures[number] = f"failed: {name}: {reason}" + "".join(f" ({log})" for log in logs)
         self._line(self._colored(RED, self.failures[number]))
 

@@ -58,7 +58,7 @@ def summary_lines(results: str, drawn: Iterable[str], tracked: Iterable[str]) ->
         A file of every figure and table, and the files that name the runs logged to MLflow; those that exist count.
     """
     found = [Path(path).parent.name for path in drawn if Path(path).exists()]
-    runs = sum(len(json.loads(Path(path).read_text())["keys"]) for path in tracked if Path(path).exists())
+    runs = sum(len(json.loads(Path(path).read_text()).get("keys", [])) for path in tracked if Path(path).exists())
     lines = []
     if found:
         count = f"{found.count('figures')} figures and {found.count('tables')} tables"

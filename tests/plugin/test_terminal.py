@@ -56,6 +56,20 @@ def test_a_failure_is_red_with_its_log_and_last_line_when_it_happens_and_at_the_
     assert "1 failed, 0 of 2 jobs done" in stream.getvalue()
 
 
+def test_what_the_scheduler_says_is_part_of_a_failure_and_a_second_attempt_makes_up_for_it():
+    stream = io.StringIO()
+    shown = Terminal(stream)
+    shown.start({"train": 1})
+    shown.job_started(1, "train", "digits")
+    shown.job_failed(1, "train", [], "SLURM-job '7' failed,\nSLURM status is: 'CANCELLED'")
+    assert "failed: train digits: SLURM-job '7' failed, SLURM status is: 'CANCELLED'" in stream.getvalue()
+    shown.job_started(1, "train", "digits")
+    shown.job_finished(1)
+    shown.progress(1, 1)
+    shown.end()
+    assert stream.getvalue().splitlines()[-1].startswith("all 1 jobs done")
+
+
 def test_without_color_nothing_is_colored():
     stream = Screen()
     shown = Terminal(stream, color=False)
