@@ -35,7 +35,7 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml
 	  --no-emit-index-url --no-header --generate-hashes --upgrade pyproject.toml -o requirements.lock
 
 run: $(READY) ## run the bundled default experiment: figures, tables and MLflow runs (CONFIG=… for another)
-	snakemake --cores $(CORES) --workflow-profile workflow/profiles/default --configfile $(CONFIG)
+	snakemake --cores $(CORES) --configfile $(CONFIG)
 
 demo: $(READY) ## everything end to end on tiny data, offline, in under a minute
 	$(MAKE) run CONFIG=workflow/configs/tiny.yaml

@@ -18,7 +18,9 @@ from flrml.pipeline.inputs import load_rows
 from flrml.pipeline.models import Metric as LearnedMetric
 from flrml.pipeline.tracking import RunRecord, Tracker
 
-MAX_MODEL_BYTES = 50 * 2**20
+MAX_MODEL_BYTES = 40 * 2**20
+# Numbers of a map that compression may bring down to a quarter, but hardly further.
+MOST_NUMBERS = 4 * MAX_MODEL_BYTES // 2
 EXAMPLE_ROWS = 2
 PACKAGES = ("flrml", "numpy", "scipy", "scikit-learn")
 
@@ -42,16 +44,18 @@ def log_model(
         Neighbours that vote.
     """
     training = next(used for used in record.datasets if used.context == "training")
+    metric = LearnedMetric.load(model)
+    if metric.components is not None and metric.components.size > MOST_NUMBERS:
+        _leave_out(tracker, run_id, metric.components.nbytes, model)
+        return
     X, y = load_rows(training.source)
-    fitted = MetricClassifier(LearnedMetric.load(model), n_neighbors).fit(X, y)
+    fitted = MetricClassifier(metric, n_neighbors).fit(X, y)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / classifier.FILE
         fitted.save(file)
         size = file.stat().st_size
         if size > MAX_MODEL_BYTES:
-            limit = f"{MAX_MODEL_BYTES / 2**20:,.0f} MB"
-            why = f"not logged: {size / 2**20:,.0f} MB, the limit is {limit}; the map is in {model}"
-            tracker.client.set_tag(run_id, "model", why)
+            _leave_out(tracker, run_id, size, model)
             return
         for leftover in tracker.models(run_id):  # of a process that was killed
             tracker.delete_model(leftover)
@@ -68,6 +72,13 @@ def log_model(
     tracker.client.finalize_logged_model(logged.model_id, LoggedModelStatus.READY)
     tracker.client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, 0)])
     _log_metrics(tracker, run_id, record, logged.model_id)
+
+
+def _leave_out(tracker: Tracker, run_id: str, size: int, model: str | os.PathLike) -> None:
+    """Say in a tag of the run that its model is too large."""
+    limit = f"{MAX_MODEL_BYTES / 2**20:,.0f} MB"
+    why = f"not logged: {size / 2**20:,.0f} MB, the limit is {limit}; the map is in {model}"
+    tracker.client.set_tag(run_id, "model", why)
 
 
 def _save(path: Path, file: Path, rows: Any, description: Model) -> None:

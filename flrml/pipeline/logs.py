@@ -1,11 +1,15 @@
 """Send the output of a job to its log file, and single lines to the terminal."""
 
+import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+# Takes away the status line that Snakemake's logger keeps on a terminal.
+CLEAR = "\r\x1b[2K"
 
 
 @contextmanager
@@ -16,6 +20,7 @@ def logged(path: str | os.PathLike) -> Iterator[Callable[[str], None]]:
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     terminal = os.dup(2)
+    clear = CLEAR if os.isatty(terminal) else ""
     with open(path, "w", buffering=1) as log:
         kept = os.dup(1)
         sys.stdout.flush()
@@ -25,13 +30,13 @@ def logged(path: str | os.PathLike) -> Iterator[Callable[[str], None]]:
 
         def say(line: str) -> None:
             print(line, flush=True)
-            os.write(terminal, f"{line}\n".encode())
+            os.write(terminal, f"{clear}{line}\n".encode())
 
         try:
             yield say
         except Exception as error:
             traceback.print_exc()
-            os.write(terminal, f"{type(error).__name__}: {error} (see {path})\n".encode())
+            os.write(terminal, f"{clear}{type(error).__name__}: {error} (see {path})\n".encode())
             raise SystemExit(1) from None
         finally:
             sys.stdout.flush()
@@ -40,3 +45,24 @@ def logged(path: str | os.PathLike) -> Iterator[Callable[[str], None]]:
             os.dup2(terminal, 2)
             os.close(kept)
             os.close(terminal)
+
+
+def summary_lines(results: str, drawn: Iterable[str], tracked: Iterable[str]) -> list[str]:
+    """Return what a person wants to know at the end of a run: where figures, tables and runs are.
+
+    Parameters
+    ----------
+    results : str
+        Folder of the results.
+    drawn, tracked : iterables of paths
+        A file of every figure and table, and the files that name the runs logged to MLflow; those that exist count.
+    """
+    found = [Path(path).parent.name for path in drawn if Path(path).exists()]
+    runs = sum(len(json.loads(Path(path).read_text()).get("keys", [])) for path in tracked if Path(path).exists())
+    lines = []
+    if found:
+        count = f"{found.count('figures')} figures and {found.count('tables')} tables"
+        lines.append(f"{count}: {results}/figures, {results}/tables")
+    if runs:
+        lines.append(f"{runs} runs in MLflow: open them with `make ui`, http://127.0.0.1:5000")
+    return lines

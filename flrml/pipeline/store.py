@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import shutil
 import sqlite3
@@ -19,6 +20,9 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from flrml.exceptions import TrackingError
+
+# Every process would tell that it opens the database.
+logging.getLogger("mlflow").setLevel(logging.WARNING)
 
 ARTIFACTS = "mlartifacts"
 # Columns that the runs page shows first, as a view that MLflow keeps in a tag of the experiment.

@@ -139,6 +139,50 @@ class Tracker:
             self._mark_newest(record.key, run_id)
         return run_id
 
+    def start(self, key: str, name: str, started: float, tags: dict[str, str]) -> str:
+        """Start a run that follows a training; return its id. :meth:`log` completes it when there is a result."""
+        with self.store.locked():
+            for run in self.runs(key, every=True):
+                if run.data.tags.get(STARTED) == repr(started):
+                    return run.info.run_id
+            live = {KEY: key, NEWEST: "pending", STARTED: repr(started), OWNER: this_process(), FOLDER: os.getcwd()}
+            run = self.client.create_run(
+                self.experiment_id, start_time=int(1000 * started), tags=tags | live, run_name=name
+            )
+            return run.info.run_id
+
+    def log_live(self, run_id: str, metrics: Iterable[tuple[str, float, int, float]]) -> None:
+        """Log name, value, step and time of metrics to a run that has no result yet."""
+        with self.store.locked():
+            if not self._has_result(run_id):
+                entities = [Metric(name, value, int(1000 * when), step) for name, value, step, when in metrics]
+                self.client.log_batch(run_id, metrics=entities[-MOST_METRICS:])
+
+    def end_live(self, run_id: str, state: str, reason: str) -> None:
+        """End a run that follows a training, unless its result has been logged.
+
+        Parameters
+        ----------
+        run_id : str
+            The run.
+        state : str
+            The state that its training has reached. One that is ``trained`` or ``evaluated`` waits for its result.
+        reason : str
+            The reason of a failure.
+        """
+        with self.store.locked():
+            if self._has_result(run_id):
+                return
+            if state in ("trained", "evaluated"):
+                self.client.set_terminated(run_id, "FINISHED")
+            elif state == "failed":
+                self.end_unfinished(run_id, reason or "its job failed", "FAILED")
+            else:
+                self.end_unfinished(run_id, "its training was interrupted")
+
+    def _has_result(self, run_id: str) -> bool:
+        return RESULT in self.client.get_run(run_id).data.tags
+
     def _logged(self, record: RunRecord, found: list[Any]) -> str | None:
         """Return the id of the ended run that holds this very result."""
         for run in found:
@@ -166,12 +210,19 @@ class Tracker:
         )
         metrics = [Metric(name, float(value), start, 0) for name, value in record.metrics.items()]
         for name, values in record.series.items():
-            metrics += [Metric(name, float(value), start, step) for step, value in values.items()]
+            known = self._logged_steps(run_id, name) if name in run.data.metrics else set()
+            metrics += [
+                Metric(name, float(value), start, step) for step, value in values.items() if step not in known
+            ]
         for first in range(0, len(metrics), MOST_METRICS):
             self.client.log_batch(run_id, metrics=metrics[first : first + MOST_METRICS])
         if record.datasets:
             self.client.log_inputs(run_id, [used.entity() for used in record.datasets])
         return run_id
+
+    def _logged_steps(self, run_id: str, name: str) -> set[int]:
+        """Return the steps of a metric that a run has logged while it was live."""
+        return {metric.step for metric in self.client.get_metric_history(run_id, name)}
 
     def _end(self, record: RunRecord, run_id: str) -> None:
         """End a run; from here on it holds its result."""
@@ -213,10 +264,10 @@ class Tracker:
                 if KEY in tags and not is_alive(tags.get(OWNER), elsewhere=elsewhere):
                     self.end_unfinished(run.info.run_id, "its process was killed")
 
-    def end_unfinished(self, run_id: str, reason: str) -> None:
+    def end_unfinished(self, run_id: str, reason: str, status: str = "KILLED") -> None:
         """End a run that has no result."""
         self.client.log_batch(run_id, tags=[RunTag(NEWEST, "false"), RunTag("failure", reason)])
-        self.client.set_terminated(run_id, "KILLED")
+        self.client.set_terminated(run_id, status)
 
     def runs(self, key: str | None = None, *, every: bool = False) -> list[Any]:
         """Return the newest run of each key, or of the given one.

@@ -1,5 +1,8 @@
+import json
 import subprocess
 import sys
+
+from flrml.pipeline.logs import summary_lines
 
 
 def job(folder, body):
@@ -18,3 +21,15 @@ def test_an_error_is_one_line_on_the_terminal_and_whole_in_the_log(tmp_path):
     done = job(tmp_path, "raise ValueError('correct option train')")
     assert (done.returncode, done.stderr) == (1, "ValueError: correct option train (see logs/job.log)\n")
     assert "Traceback" in (tmp_path / "logs" / "job.log").read_text()
+
+
+def test_the_end_of_a_run_says_where_its_results_are(tmp_path):
+    drawn = [tmp_path / "figures/margin.pdf", tmp_path / "figures/front.pdf", tmp_path / "tables/summary.md"]
+    for path in (drawn[0], drawn[2]):
+        path.parent.mkdir()
+        path.touch()
+    (tmp_path / "digits.json").write_text(json.dumps({"keys": ["a", "b"]}))
+    first, second = summary_lines("results", drawn, [tmp_path / "digits.json", tmp_path / "missing.json"])
+    assert first == "1 figures and 1 tables: results/figures, results/tables"
+    assert second.startswith("2 runs in MLflow: open them with `make ui`")
+    assert summary_lines("results", [], []) == []

@@ -14,7 +14,7 @@ def finished(tmp_path_factory, worker_id) -> Project:
     with FileLock(f"{shared}.lock"):
         if not shared.exists():
             try:
-                Project.create(shared).run("--workflow-profile", "workflow/profiles/default")
+                Project.create(shared).run()
             except BaseException:
                 shutil.rmtree(shared, ignore_errors=True)
                 raise

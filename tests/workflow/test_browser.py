@@ -1,34 +1,103 @@
 """MLflow's user interface in a real browser."""
 
+import re
 import shutil
 import subprocess
 
 import pytest
 
-from flrml.pipeline.tracking import runs_page
+from flrml.pipeline.store import runs_page
 from tests.pipeline.server import mlflow_server
+from tests.workflow.project import TINY
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 QUIET = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update", "--window-size=1800,1000"),
+    *("--disable-background-networking", "--disable-component-update", "--window-size=1800,1400"),
 ]
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")]
 
 
-def shown(address: str, profile: str) -> str:
-    """The page as the browser has built it."""
-    command = [CHROMIUM, *QUIET, f"--user-data-dir={profile}", "--virtual-time-budget=20000", "--dump-dom", address]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True)
-    return done.stdout
+class Browser:
+    """A browser on the pages of a finished experiment."""
+
+    def __init__(self, project, address, profile):
+        self.project, self.address, self.profile = project, address, profile
+        self.runs = {run["tags"]["mlflow.runName"]: run for run in project.runs()}
+
+    def shown(self, page):
+        """Return a page as the browser has built it."""
+        command = [CHROMIUM, *QUIET, f"--user-data-dir={self.profile}", "--virtual-time-budget=20000", "--dump-dom"]
+        done = subprocess.run([*command, page], capture_output=True, text=True, timeout=180, check=True)
+        return done.stdout
+
+    def run(self, name, tab=""):
+        """Return the page of a run, or another tab of it."""
+        page = f"{self.address}/#/experiments/1/runs/{self.runs[name]['id']}{tab}"
+        return self.shown(f"{page}?workflowType=machine_learning")
 
 
-def test_the_runs_page_shows_runs_and_the_columns_a_person_wants(project, tmp_path):
-    runs = {run["tags"]["mlflow.runName"]: run for run in project.runs()}
+@pytest.fixture(scope="module")
+def browser(finished, tmp_path_factory):
+    """A copy of the finished project, with a run of an earlier result, on a server of its own."""
+    folder = tmp_path_factory.mktemp("browser")
+    project = finished.copy(folder / "project")
+    (project.results / "runs/digits/cosine/seed0/metrics.json").unlink()
+    project.run()
     with mlflow_server(project.work) as address:
-        page = shown(runs_page(address, "1"), str(tmp_path / "profile"))
-    for name in ("digits flrml seed 0", "shapes10-16 cosine seed 0", "digits flrml sweep of margin_ratio"):
-        assert name in page
-    assert f">{runs['digits flrml seed 0']['latest_metrics']['accuracy']:g}<" in page
+        yield Browser(project, address, folder / "profile")
+
+
+def test_the_runs_page_shows_the_newest_runs_and_the_columns_a_person_wants(browser):
+    page = browser.shown(runs_page(browser.address, "1"))
+    for name in (
+        "digits flrml",
+        "shapes10-16 cosine",
+        "digits flrml margin",
+        "digits mflrml batches 20",
+        "flrml-tiny",
+    ):
+        assert f">{name}<" in page
+    assert f">{browser.runs['digits flrml']['latest_metrics']['accuracy']:g}<" in page
     places = [page.find(f'col-id="{column}"') for column in ("metrics.`accuracy`", "tags.`method`")]
     assert -1 < places[0] < places[1]
+    assert int(re.search(r">(\d+)</\w+> matching runs", page)[1]) == len(browser.runs)
+
+
+def test_the_page_of_all_runs_shows_earlier_ones_too(browser):
+    page = browser.shown(runs_page(browser.address, "1", every=True))
+    assert int(re.search(r">(\d+)</\w+> matching runs", page)[1]) == len(browser.project.runs(every=True))
+    assert len(browser.project.runs(every=True)) > len(browser.runs)
+
+
+def test_a_run_shows_its_note_parameters_model_and_data(browser):
+    page = browser.run("digits flrml")
+    assert "flrml on digits, seed 0: accuracy" in page
+    for text in ("max_rank", "digits-flrml", "digits test", "train_seconds"):
+        assert text in page
+
+
+def test_a_sweep_draws_its_curve(browser):
+    page = browser.run("digits flrml margin", "/model-metrics")
+    assert "accuracy_by_margin_ratio_percent" in page
+    assert re.search(r'<path class="js-line"[^>]* d="M[\d.]+,[\d.]+L', page)
+
+
+def test_the_models_page_lists_every_model(browser):
+    page = browser.shown(f"{browser.address}/#/experiments/1/models?workflowType=machine_learning")
+    for dataset in TINY["datasets"]:
+        for method in TINY["methods"]:
+            assert f"{dataset}-{method}" in page
+    assert page.count(">Ready<") >= len(TINY["datasets"]) * len(TINY["methods"])
+
+
+def test_the_experiments_run_shows_its_description_and_its_artifacts(browser):
+    page = browser.run("flrml-tiny")
+    assert "trainings ended with a result" in page
+    assert "best_accuracy/digits" in page
+    artifacts = browser.run("flrml-tiny", "/artifacts")
+    for name in ("figures", "tables", "config.yaml", "environment.txt"):
+        assert name in artifacts
+    table = browser.run("flrml-tiny", "/artifacts/tables/summary.md")
+    assert "summary.md" in table
+    assert "mflrml" in table.lower() or "M-FLRML" in table

@@ -26,7 +26,8 @@ def test_an_added_sweep_point_runs_only_itself(project):
     config = copy.deepcopy(TINY)
     config["figures"]["margin"]["ratios"].append(2.0)
     before = project.numbers()
-    assert project.executed(config=config) == {"sweep": 2, "figure_margin": 1, "table_claims": 1, "track": 1}
+    expected = {"sweep": 2, "figure_margin": 1, "table_claims": 1, "track": 1, "track_experiment": 1}
+    assert project.executed(config=config) == expected
     after = project.numbers()
     assert set(after) - set(before) == {
         f"sweeps/margin/digits/{method}/2.0.json" for method in ("flrml", "flrml-reference")
@@ -35,25 +36,32 @@ def test_an_added_sweep_point_runs_only_itself(project):
     assert len((project.results / "figures/margin.csv").read_text().splitlines()) == 7
     keys = [run["tags"]["flrml.key"] for run in project.runs()]
     assert "flrml-tiny/digits/margin/flrml/2.0" in keys
-    assert len(keys) == len(set(keys)) == 17
+    assert len(keys) == len(set(keys)) == 18
+    # The two sweeps and the experiment have new results; every other run is the one that was logged before.
+    assert len(project.runs(every=True)) == 21
 
 
 def test_a_removed_sweep_point_leaves_figure_and_mlflow(project):
     config = copy.deepcopy(TINY)
     config["figures"]["margin"]["ratios"] = [0.5]
-    assert project.planned(config=config) == {"figure_margin": 1, "table_claims": 1, "track": 1}
+    assert project.planned(config=config) == {
+        "figure_margin": 1,
+        "table_claims": 1,
+        "track": 1,
+        "track_experiment": 1,
+    }
 
 
 def test_an_edit_of_figure_code_only_redraws_with_the_edited_code(project):
     project.edit("pipeline/figures/paper.py", '"margin ratio", "mean', '"edited", "mean')
-    assert project.planned() == DRAWN
+    assert project.planned() == DRAWN | {"track_experiment": 1}
     assert project.executed("figure_margin") == {"figure_margin": 1}
     assert (project.results / "figures/margin.csv").read_text().startswith("dataset,method,edited,")
 
 
 def test_an_edit_of_table_code_only_rewrites_tables(project):
     project.edit("pipeline/comparison.py", "NOTE = (", "NOTE = (\n    ")
-    assert project.planned() == TABULATED | {"table_datasets": 1}
+    assert project.planned() == TABULATED | {"table_datasets": 1, "track_experiment": 1}
 
 
 def test_an_edit_of_a_solver_retrains_without_a_new_svd(project):

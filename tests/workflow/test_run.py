@@ -4,7 +4,10 @@ import copy
 import csv
 import json
 import re
+import subprocess
 import time
+
+import pytest
 
 from tests.workflow.project import TINY
 
@@ -33,13 +36,16 @@ def test_every_model_is_a_finished_run_in_mlflow(finished):
         expected |= {parent, *(f"{parent}/{ratio}" for ratio in TINY["figures"]["margin"]["ratios"])}
     parent = "flrml-tiny/digits/batches/mflrml"
     expected |= {parent, *(f"{parent}/{size}" for size in TINY["figures"]["batches"]["sizes"])}
-    assert set(runs) == expected
-    assert len(finished.runs()) == len(expected)
+    assert set(runs) == expected | {"flrml-tiny"}
+    assert len(finished.runs()) == len(runs)
+    experiment = runs.pop("flrml-tiny")
+    assert experiment["latest_metrics"]["runs"] == len(TINY["datasets"]) * len(TINY["methods"])
     for key, run in runs.items():
         assert run["status"] == "FINISHED"
         assert 0 < run["latest_metrics"]["accuracy"] <= 1
         assert len(run["tags"]["mlflow.note.content"].splitlines()) == 2, key
-    assert len(finished.runs(every=True)) == len(runs)
+        assert "mlflow.parentRunId" in run["tags"], key
+    assert len(finished.runs(every=True)) == len(runs) + 1
     trained = len(TINY["datasets"]) * len(TINY["methods"])
     assert len(list((finished.work / "mlartifacts").rglob("MLmodel"))) == trained
 
@@ -120,12 +126,35 @@ def test_a_mistake_in_the_configuration_stops_before_any_job_with_one_line(fresh
     assert time.monotonic() - start < 60
 
 
-def test_output_is_a_line_per_job_without_the_noise_of_the_scheduler(project):
+def test_the_plain_command_says_a_few_lines(project):
     (project.results / "figures" / "margin.csv").unlink()
-    said = project.run("figure_margin", "--workflow-profile", "workflow/profiles/default")
-    assert "drawn: results/figures/margin.pdf" in said
-    assert "Select jobs" not in said
-    assert "Execute" not in said
+    first, *lines = project.run("figure_margin").splitlines()
+    assert first.startswith("Using workflow specific profile")
+    assert lines[0] == "1 jobs: 1 figure_margin"
+    assert "drawn: results/figures/margin.pdf" in lines
+    assert f"{len(FIGURES)} figures and {len(TABLES)} tables: results/figures, results/tables" in lines
+    assert lines[-1].startswith("all 1 jobs done in 0:")
+    assert len(lines) <= 7
+
+
+def test_a_failed_job_shows_its_error_and_its_log_last(project):
+    head = "def dataset_table("
+    project.edit("pipeline/tables.py", head, f"{head}*_): raise ValueError('no such column')\ndef _(")
+    lines = project.run("table_datasets", ok=False).splitlines()
+    assert lines[-2].startswith("1 failed, 0 of 1 jobs done")
+    assert lines[-1] == "failed: table_datasets: ValueError: no such column (results/logs/tables/datasets.log)"
+    assert lines.count(lines[-1]) == 2
+    assert not [line for line in lines if "CalledProcessError" in line]
+
+
+@pytest.mark.parametrize("option", ["--rulegraph", "--dag", "--lint", "-n"])
+def test_options_that_print_keep_the_output_for_themselves(project, option):
+    command = [*project.command(), option]
+    done = subprocess.run(command, cwd=project.code, env=project.environment, capture_output=True, text=True)
+    assert done.returncode == 0
+    expected = {"--rulegraph": "digraph", "--dag": "digraph", "--lint": "", "-n": "Workflow defines"}
+    assert done.stdout.startswith(expected[option])
+    assert "jobs" not in done.stderr
 
 
 def test_splits_of_training_parts_are_planned_like_data_sets(fresh):

@@ -18,6 +18,7 @@ ENTRIES = {
     "decompose": {"pipeline.decomposition"},
     "evaluate": {"pipeline.evaluation"},
     "track": {"pipeline.records"},
+    "track_experiment": {"pipeline.experiment"},
     "variants": {"pipeline.variants", "estimators", "reference", "ridge.estimator"},
     "figure_front": {"pipeline.figures", "pipeline.captions"},
     "table_with_svd": {"pipeline.comparison"},

@@ -11,11 +11,9 @@ from flrml.methods import METHODS
 from flrml.pipeline.availability import leave_out_missing
 from flrml.pipeline.config import ConfigError, resolve
 from flrml.pipeline.integrity import discard_damaged
+from flrml.pipeline.logs import summary_lines
 from flrml.pipeline.sources import source_files
 from flrml.pipeline.sweeps import SWEEPS
-
-# Snakemake announces every round of its scheduler; the lines of the jobs say more.
-logger.addFilter(lambda record: not str(record.msg).startswith(("Select jobs to execute", "Execute ")))
 
 try:
     config = resolve(config, workflow.source_path("../schemas/config.schema.yaml"))

@@ -3,6 +3,11 @@ DATASETS_TRACKED = [f"{RESULTS}/mlflow/{dataset}.json" for dataset in DATASETS]
 TRACKED = [*DATASETS_TRACKED, f"{RESULTS}/mlflow.json"]
 
 
+onsuccess:
+    for line in summary_lines(RESULTS, [*FIGURES, *TABLES], DATASETS_TRACKED):
+        logger.info(line)
+
+
 rule track:
     """Log the runs of a data set to MLflow."""
     input:

@@ -1,0 +1,92 @@
+"""The file by which a training tells how far it is."""
+
+import json
+import multiprocessing
+import subprocess
+import sys
+
+import pytest
+
+from flrml.datasets import prepare
+from flrml.pipeline.decomposition import decompose_dataset
+from flrml.pipeline.evaluation import evaluate
+from flrml.pipeline.progress import FILE, Progress
+from flrml.pipeline.training import train
+from flrml.pipeline.triplets import draw_for_dataset
+
+FOLLOW = {"experiment": "test", "tracking_uri": "sqlite:///mlflow.db"}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inputs")
+    prepare("digits", folder / "digits", options={"max_train": 200, "max_test": 50})
+    draw_for_dataset(folder / "digits", folder / "triplets.npy", n_triplets=5, seed=0)
+    decompose_dataset(folder / "digits", folder / "svd.npz", folder / "svd.json", max_rank=30, kind="plain", seed=0)
+    return folder
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / FILE).read_text().splitlines()]
+
+
+@pytest.mark.parametrize("method", ["flrml", "mflrml", "oasis", "frml"])
+def test_a_training_reports_its_objective_as_its_history_has_it(tmp_path, inputs, method):
+    run = {"dataset": "digits", "method": method, "seed": 0, "parameters": {"n_components": 10}}
+    spectrum = None if method == "mflrml" else inputs / "svd.npz"
+    out = tmp_path / "model.npz", tmp_path / "history.json"
+    limits = {"minutes": 1, "memory_mb": 3000}
+    result = train(inputs / "digits", inputs / "triplets.npy", spectrum, *out, run=run, follow=FOLLOW, **limits)
+    first, *steps, last = lines(tmp_path)
+    assert first["run"]["key"] == f"test/digits/{method}/0"
+    assert first["run"]["started"] == result["started"]
+    assert steps
+    assert {line["step"]: line["metrics"]["objective"] for line in steps}.items() <= dict(
+        enumerate(result["history"])
+    ).items()
+    assert last["state"] == "trained"
+    list(evaluate(inputs / "digits", out[:1], out[1:], [tmp_path / "metrics.json"]))
+    *_, accuracy, state = lines(tmp_path)
+    assert 0.3 < accuracy["metrics"]["accuracy"] <= 1
+    assert state["state"] == "evaluated"
+
+
+def test_a_failure_is_reported_with_its_reason(tmp_path, inputs):
+    run = {"dataset": "digits", "method": "mflrml", "seed": 0, "parameters": {"n_components": -1}}
+    out = tmp_path / "model.npz", tmp_path / "history.json"
+    files = inputs / "digits", inputs / "triplets.npy", None, *out
+    train(*files, run=run, follow=FOLLOW, minutes=1, memory_mb=3000)
+    last = lines(tmp_path)[-1]
+    assert last["state"] == "failed"
+    assert "n_components" in last["reason"]
+
+
+def test_a_new_training_starts_a_new_file_and_an_evaluation_alone_starts_none(tmp_path):
+    Progress(tmp_path, {"key": "first"}).metrics(0, objective=1.0)
+    Progress(tmp_path, {"key": "second"})
+    assert [line["run"]["key"] for line in lines(tmp_path)] == ["second"]
+    (tmp_path / FILE).unlink()
+    Progress(tmp_path).end("evaluated")
+    assert not (tmp_path / FILE).exists()
+
+
+def test_lines_of_processes_that_write_at_once_stay_whole(tmp_path):
+    Progress(tmp_path, {"key": "a"})
+
+    def write(number):
+        progress = Progress(tmp_path)
+        for step in range(200):
+            progress.metrics(step, **{f"metric{number}": 1.0})
+
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=write, args=(number,)) for number in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert len(lines(tmp_path)) == 801
+
+
+def test_trainings_and_evaluations_do_not_import_mlflow():
+    code = "import sys, flrml.pipeline.training, flrml.pipeline.evaluation; sys.exit('mlflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
