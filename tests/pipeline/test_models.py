@@ -54,3 +54,11 @@ def test_the_classifier_follows_scikit_learns_conventions(fitted):
     copy = clone(MetricClassifier(Metric.of(fitted), n_neighbors=7))
     assert copy.get_params()["n_neighbors"] == 7
     assert not hasattr(copy, "y_")
+
+
+def test_a_metric_keeps_its_offset(tmp_path, digits):
+    X, y = 16 * digits[0][:300] * np.linspace(1, 2, 300)[:, None], digits[1][:300]
+    fitted = build("flrml-ridge", n_components=10, local=0.1, rounds=0, random_state=0).fit(X, y)
+    assert fitted.offset_.any()
+    Metric.of(fitted).save(tmp_path / "model.npz", {})
+    np.testing.assert_array_equal(Metric.load(tmp_path / "model.npz").embed(X), fitted.transform(X))
