@@ -96,15 +96,15 @@ def scale_rows(X: Any, rows: NDArray, scale: float, offset: bool | None) -> tupl
 
 def squares_of(X: Any, rows: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the mean square of each feature over some rows, and the length of each of these rows."""
-    taking_part = np.zeros(X.shape[0])
+    taking_part = np.zeros(X.shape[0], dtype=X.dtype)
     taking_part[rows] = 1
     columns, lengths = np.zeros(X.shape[1]), np.zeros(X.shape[0])
     for block in row_blocks(X):
         part = X[block]
         if sp.issparse(part):
-            squared = sp.csr_matrix((np.square(part.data, dtype=np.float64), part.indices, part.indptr), part.shape)
+            squared = sp.csr_matrix((np.square(part.data), part.indices, part.indptr), part.shape)
         else:
-            squared = np.square(part, dtype=np.float64)
+            squared = np.square(part)
         columns += squared.T @ taking_part[block]
-        lengths[block] = np.sqrt(squared @ np.ones(X.shape[1]))
+        lengths[block] = np.sqrt(squared @ np.ones(X.shape[1], dtype=X.dtype))
     return columns / max(len(rows), 1), lengths[rows]

@@ -30,7 +30,7 @@ ROUNDS = 10  # more gain nothing on held-out rows
 FAR = 4.0  # standard errors behind discriminants that rounds from the own geometry do not make up for
 FEW_ROWS = 2000  # below this many rows, each fold is held out in turn
 SEARCHED = 10_000  # rows that are searched at most
-JUDGES, REFERENCES = 1500, 5000  # rows that are judged at most, and rows that are their neighbours at most
+JUDGES, REFERENCES = 1500, 3000  # rows that are judged at most, and rows that are their neighbours at most
 SAMPLE = (400, 2000)  # the same for the first ridges and for the cosine of X
 
 
@@ -72,20 +72,23 @@ class Fold:
         sample = (at_most(SAMPLE[1], self.all[0], random), at_most(SAMPLE[0], held, random))
         self.sample = self.all if few else sample
         self.seed = random.randint(2**31)
-        self.solver = functools.cache(self._make_solver)
+        self.solver, self.solve = functools.cache(self._solver), functools.cache(self._solve)
 
-    def _make_solver(self, own: bool) -> Solver:
+    def _solver(self, own: bool) -> Solver:
         random = np.random.RandomState(self.seed)
         return Solver(self.X, self._subset, self.learned_from, own, self.settings, random)
+
+    def _solve(self, candidate: Candidate) -> NDArray:
+        solver = self.solver(candidate.form.local == 1)
+        return solver.solve(candidate, np.random.RandomState(self.seed))[0].astype(self.X.dtype)
 
     def judge(self, candidate: Candidate | None, *, sample: bool) -> tuple[NDArray, NDArray]:
         """Return the decisions about held-out rows and the group of each; None is the cosine of X."""
         rows, held = self.sample if sample else self.all
         if candidate is None:
             return self.supervision.judge(self.X[rows], rows, self.X[held], held)
-        solver = self.solver(candidate.form.local == 1)
-        C = solver.solve(candidate, np.random.RandomState(self.seed))[0]
-        Y, Y_held = (solver.subspace.images[some] @ C.astype(self.X.dtype) for some in (rows, held))
+        images, C = self.solver(candidate.form.local == 1).subspace.images, self.solve(candidate)
+        Y, Y_held = (images[some] @ C for some in (rows, held))
         return self.supervision.judge(Y, rows, Y_held, held)
 
 

@@ -34,7 +34,7 @@ WIDTH = 10  # columns of a block at least; classes are filled up with random col
 MOST_CLASSES = 150  # of more classes, the leading directions of their means start the blocks
 SHORT_SIDE = {"rows": 400, "columns": 200}  # a side up to this length is taken whole
 DENSE = 0.1  # share of non-zeros above which rows of few columns are stored dense
-SOUND = 100  # squared lengths below this many units of rounding, relative to the longest, are noise
+SOUND = 100  # lengths below this many units of rounding, relative to the longest, are noise
 
 
 @dataclass(frozen=True)
@@ -147,11 +147,13 @@ class _Krylov:
         Twice is enough: the second pass removes what the division by short lengths has brought back.
         """
         block = block / np.maximum(np.linalg.norm(block, axis=0), np.finfo(block.dtype).tiny)
-        for least in (SOUND * np.finfo(block.dtype).eps, 0.5):
+        # The Gram matrix holds squared lengths; in float64 it tells the short ones of a float32 block from noise.
+        shortest = max((SOUND * np.finfo(block.dtype).eps) ** 2, SOUND * np.finfo(np.float64).eps)
+        for least in (shortest, 0.5):
             block = block - self._basis @ (self._basis.T @ block)
-            lengths, R = np.linalg.eigh(block.T.astype(np.float64) @ block)
-            sound = lengths > least
-            block = block @ (R[:, sound] / np.sqrt(lengths[sound])).astype(block.dtype)
+            squares, R = np.linalg.eigh(block.T.astype(np.float64) @ block)
+            sound = squares > least
+            block = block @ (R[:, sound] / np.sqrt(squares[sound])).astype(block.dtype)
         return block
 
 
