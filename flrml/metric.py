@@ -99,7 +99,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return tags
 
     def _check_rows(self, X: Any, *, reset: bool, lazy: bool = False, **checks: Any) -> Any:
-        """Validate X without copying it; with ``lazy``, values on disk are left unread."""
+        """Validate X without copying it; with ``lazy``, values on disk are left unread, and scales unchecked."""
         if is_dask(X):
             raise ValueError(
                 f"{type(self).__name__} needs X in memory or in a memory map, got a dask array; "
@@ -124,7 +124,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             ensure_all_finite=not unread,
             **checks,
         )
-        if reset and not unread:
+        if reset and not lazy:
             check_scale(X)
         return X
 

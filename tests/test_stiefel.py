@@ -117,3 +117,12 @@ def test_the_curve_equals_the_dense_formula(d, more, tau, seed):
 def test_polar_is_the_nearest_point():
     Y = np.random.RandomState(0).standard_normal((8, 3))
     assert np.allclose(stiefel.polar(Y), scipy.linalg.polar(Y)[0])
+
+
+@pytest.mark.parametrize("shortest", [0.5, 1e-3, 1e-9])
+def test_the_polar_factor_is_orthonormal_and_nearest_whatever_the_condition(shortest):
+    random = np.random.RandomState(0)
+    left, right = stiefel.random_point(30, 6, random), stiefel.random_point(6, 6, random)
+    found = stiefel.polar(left @ np.diag(np.geomspace(1, shortest, 6)) @ right.T)
+    assert np.allclose(found.T @ found, np.eye(6), atol=1e-13)
+    assert np.allclose(found, left @ right.T, atol=1e-6)
