@@ -22,17 +22,19 @@ POSITIVE_INTEGER = Interval(Integral, 1, None, closed="left")
 POSITIVE_REAL = Interval(Real, 0, None, closed="neither")
 
 
-def embed(X: Any, L: NDArray) -> Any:
-    """Embed rows: X Lᵀ, in the type of X or in float32, whichever is wider; lazily for a dask array."""
+def embed(X: Any, L: NDArray, offset: NDArray | None = None) -> Any:
+    """Embed rows: X Lᵀ + offset, in the type of X or in float32, whichever is wider; lazily for a dask array."""
     if is_dask(X):
         from flrml.distributed import embed as embed_blocks
 
-        return embed_blocks(X, L)
-    return product(X, L.T).astype(np.result_type(X.dtype, np.float32), copy=False)
+        Y: Any = embed_blocks(X, L)
+    else:
+        Y = product(X, L.T).astype(np.result_type(X.dtype, np.float32), copy=False)
+    return Y if offset is None or not offset.any() else Y + offset.astype(Y.dtype)
 
 
 class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A learned map x ↦ L x.
+    """A learned map x ↦ L x, or x ↦ L x + b for a subclass with an offset b (``offset_``).
 
     A subclass learns L in ``fit`` and hands it to :meth:`_set_result`. ``neighbor_metric`` names how its embedded
     rows are compared: by ``"cosine"``, by ``"euclidean"`` distance, or by the ``"bilinear"`` similarity xᵀ W x'
@@ -51,7 +53,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     _listener: Callable[[int, float], None] | None = None
 
     def transform(self, X: Any) -> Any:
-        """Embed rows: X Lᵀ.
+        """Embed rows: X Lᵀ, plus the offset if there is one.
 
         Parameters
         ----------
@@ -64,7 +66,8 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             In the type of the map, float32 or float64.
         """
         check_is_fitted(self)
-        return embed(X if is_dask(X) else self._check_rows(X, reset=False), self.components_)
+        X = X if is_dask(X) else self._check_rows(X, reset=False)
+        return embed(X, self.components_, getattr(self, "offset_", None))
 
     def pair_distance(self, pairs: ArrayLike) -> NDArray:
         """Return the distance ‖L x − L x'‖ of each pair.
@@ -101,7 +104,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return tags
 
     def _check_rows(self, X: Any, *, reset: bool, lazy: bool = False, **checks: Any) -> Any:
-        """Validate X without copying it; with ``lazy``, values on disk are left unread."""
+        """Validate X without copying it; with ``lazy``, values on disk are left unread, and scales unchecked."""
         if is_dask(X):
             raise ValueError(
                 f"{type(self).__name__} needs X in memory or in a memory map, got a dask array; "
@@ -126,7 +129,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             ensure_all_finite=not unread,
             **checks,
         )
-        if reset and not unread:
+        if reset and not lazy:
             check_scale(X)
         return X
 

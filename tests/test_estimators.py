@@ -11,6 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.random import sample_without_replacement
 
 from flrml import (
     FLRML,
@@ -281,7 +282,7 @@ def test_one_batch_of_all_samples_equals_a_dense_step(margin_ratio):
     model.fit(X, triplets=T)
 
     random = np.random.RandomState(0)
-    random.choice(len(T), len(T), replace=False)  # the estimator's choice of triplets
+    sample_without_replacement(len(T), len(T), random_state=random)  # the estimator's choice of triplets
     assert np.allclose(model.components_, dense_step(X, T, random, 4, margin_ratio), atol=1e-8)
 
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
+from sklearn.utils.random import sample_without_replacement
 
 from flrml import BinaryRows, decompose, stiefel
 from flrml.loss import SpectrumRows
@@ -108,5 +109,5 @@ def test_one_batch_of_all_samples_equals_a_dense_step(sparse):
     model.fit(sp.csr_matrix(X) if sparse else X, triplets=T)
 
     random = np.random.RandomState(0)
-    random.choice(len(T), len(T), replace=False)  # the estimator's choice of triplets
+    sample_without_replacement(len(T), len(T), random_state=random)  # the estimator's choice of triplets
     np.testing.assert_allclose(model.components_, dense_reference_step(X, T, random, 4), atol=1e-8)

@@ -140,3 +140,12 @@ def test_null_steps_are_iterations_without_a_sufficient_decrease():
     assert stiefel.minimize(plain, random_point(8, 2), max_iter=3, tol=0).null_steps == 0
     misled = Misled(plain.function, plain.gradient)
     assert stiefel.minimize(misled, random_point(8, 2), max_iter=3, tol=0).null_steps == 3
+
+
+@pytest.mark.parametrize("shortest", [0.5, 1e-3, 1e-9])
+def test_the_polar_factor_is_orthonormal_and_nearest_whatever_the_condition(shortest):
+    random = np.random.RandomState(0)
+    left, right = stiefel.random_point(30, 6, random), stiefel.random_point(6, 6, random)
+    found = stiefel.polar(left @ np.diag(np.geomspace(1, shortest, 6)) @ right.T)
+    assert np.allclose(found.T @ found, np.eye(6), atol=1e-13)
+    assert np.allclose(found, left @ right.T, atol=1e-6)

@@ -68,6 +68,8 @@ class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
         given = {name: part for name, part in parts.items() if part is not None}
         dtype = np.float32 if 4 * sum(_size(part) for part in given.values()) <= PRECISE_BYTES else np.float16
         arrays = {"y": self.y_}
+        if self.metric.offset is not None:
+            arrays["offset"] = self.metric.offset
         for name, part in given.items():
             arrays |= _pack(name, part, dtype)
         with atomic_write(path) as temporary, temporary.open("wb") as file:
@@ -77,7 +79,7 @@ class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
     def load(cls, path: str | os.PathLike) -> "MetricClassifier":
         """Read what :meth:`save` wrote."""
         meta, arrays = read_arrays(path)
-        metric = Metric(_unpack("components", arrays), meta["metric"], _unpack("W", arrays))
+        metric = Metric(_unpack("components", arrays), meta["metric"], _unpack("W", arrays), arrays.get("offset"))
         classifier = cls(metric, meta["n_neighbors"])
         classifier.embedded_, classifier.y_ = _unpack("embedded", arrays), arrays["y"]
         classifier.classes_ = np.unique(classifier.y_)

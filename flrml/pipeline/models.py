@@ -16,11 +16,12 @@ from flrml.rows import is_dask, is_sparse
 
 @dataclass(frozen=True)
 class Metric:
-    """A map (None: the data as they are), the metric of its neighbours, and the matrix of a bilinear similarity."""
+    """A map (None: the data as they are), the metric of its neighbours, a bilinear similarity, and an offset."""
 
     components: NDArray | None
     metric: str
     W: NDArray | None = None
+    offset: NDArray | None = None
 
     @classmethod
     def of(cls, estimator: Any) -> "Metric":
@@ -29,17 +30,18 @@ class Metric:
             getattr(estimator, "components_", None),
             estimator.neighbor_metric,
             getattr(estimator, "similarity_", None),
+            getattr(estimator, "offset_", None),
         )
 
     def embed(self, X: Any) -> Any:
         """Embed rows."""
         if self.components is None:
             return X if is_sparse(X) or is_dask(X) else np.asarray(X)
-        return embed(X, self.components)
+        return embed(X, self.components, self.offset)
 
     def save(self, path: str | os.PathLike, meta: dict) -> None:
         """Write to an .npz file, with what made it."""
-        arrays = {"components": self.components, "W": self.W}
+        arrays = {"components": self.components, "W": self.W, "offset": self.offset}
         write_arrays(path, meta | {"metric": self.metric}, **{k: v for k, v in arrays.items() if v is not None})
 
     @classmethod
@@ -50,4 +52,4 @@ class Metric:
         except DamagedFileError:
             Path(path).unlink(missing_ok=True)
             raise
-        return cls(arrays.get("components"), meta["metric"], arrays.get("W"))
+        return cls(arrays.get("components"), meta["metric"], arrays.get("W"), arrays.get("offset"))

@@ -10,9 +10,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
-from flrml.ridge.plane import Plane
 from flrml.ridge.selection import Trial, select
-from flrml.ridge.subspace import SubspaceBuilder, mean_square
+from flrml.ridge.solver import Settings, Solver
 from flrml.ridge.supervision import Labels, Supervision, Triplets
 from flrml.spectrum import column_signs
 from flrml.triplets import check_triplets
@@ -47,6 +46,12 @@ class RidgeFLRML(LowRankMetric):
     rounds : int or "auto", default "auto"
         Number of rounds, each of which finds neighbours in the learned metric and moves the map along the triplets
         inside the margin.
+    scale : float or "auto", default "auto"
+        Power of its root mean square by which each feature is divided before the ridge is added: 0 takes features
+        as they are, 1 makes all of them equal. "auto" is 0.5 for discriminants (``local`` < 1), and 0 for the
+        data's own geometry (``local`` = 1).
+    offset : bool or "auto", default "auto"
+        Whether the map has an offset. "auto" uses one for discriminants if rows differ in length.
     margin : float, default 0.1
         Margin of the cosine in the rounds.
     max_samples : int or None, default None
@@ -60,9 +65,11 @@ class RidgeFLRML(LowRankMetric):
     ----------
     components_ : ndarray of shape (d, D)
         The map L.
+    offset_ : ndarray of shape (d,)
+        The offset, which is added to L x; zeros if none is used.
     weights_ : ndarray of shape (d,)
         Weight s of each direction; 0 if a direction is of no use.
-    ridge_, within_, local_ : float
+    ridge_, within_, local_, scale_ : float
         The values used.
     n_rounds_ : int
         The number of rounds used.
@@ -97,6 +104,8 @@ class RidgeFLRML(LowRankMetric):
         "within": [SHARE, AUTO],
         "local": [SHARE, AUTO],
         "rounds": [Interval(Integral, 0, None, closed="left"), AUTO],
+        "scale": [SHARE, AUTO],
+        "offset": ["boolean", AUTO],
         "margin": [POSITIVE_REAL],
         "max_samples": [POSITIVE_INTEGER, None],
         "random_state": ["random_state"],
@@ -111,6 +120,8 @@ class RidgeFLRML(LowRankMetric):
         within: float | str = "auto",
         local: float | str = "auto",
         rounds: int | str = "auto",
+        scale: float | str = "auto",
+        offset: bool | str = "auto",
         margin: float = 0.1,
         max_samples: int | None = None,
         random_state: Any = None,
@@ -121,6 +132,8 @@ class RidgeFLRML(LowRankMetric):
         self.within = within
         self.local = local
         self.rounds = rounds
+        self.scale = scale
+        self.offset = offset
         self.margin = margin
         self.max_samples = max_samples
         self.random_state = random_state
@@ -148,19 +161,25 @@ class RidgeFLRML(LowRankMetric):
         if self.max_samples is not None and self.max_samples < X.shape[0]:
             rows = supervision.draw(self.max_samples, random)
             X, supervision = X[rows], supervision.subset(rows)
-        builder, square = SubspaceBuilder(X, self.n_components), mean_square(X)
+        settings = Settings(
+            self.n_components,
+            None if self.scale == "auto" else float(self.scale),
+            None if self.offset == "auto" else bool(self.offset),
+            self.margin,
+        )
         given = {name: getattr(self, name) for name in ("ridge", "within", "local", "rounds")}
-        self._set_choice(select(builder, supervision, square, given, self.margin, random, self._report))
-        n = X.shape[0]
-        subspace = builder.build(supervision, np.arange(n), random)
-        plane = Plane(subspace.images, supervision, self.n_components)
-        self._check_directions(self.n_components, plane.rank, f"the {plane.rank} directions of the data")
-        A = plane.whitening(self.ridge_ * square * n / min(X.shape), self.within_)
-        C, hinges = plane.rounds(A, plane.solve(A, self.local_), self.n_rounds_, self.margin, random)
-        self.weights_: NDArray = np.einsum("ij,ij->j", C, A @ C).astype(X.dtype)
-        L_transposed = subspace.lift(C).astype(X.dtype, copy=False)
-        L_transposed *= column_signs(L_transposed)
-        self._set_result(L_transposed.T, hinges, 1 + self.n_rounds_)
+        trials = select(X, supervision, settings, given, random, self._report)
+        self._set_choice(trials)
+        candidate = trials[0].candidate
+        solver = Solver(X, supervision, np.arange(X.shape[0]), candidate.form.local == 1, settings, random)
+        rank = solver.plane.rank
+        self._check_directions(self.n_components, rank, f"the {rank} directions of the data")
+        C, weights, hinges = solver.solve(candidate, random)
+        self.scale_, self.weights_ = solver.scale, weights.astype(X.dtype)
+        L_transposed, offset = solver.lift(C)
+        signs = column_signs(L_transposed)
+        self.offset_: NDArray = (offset * signs).astype(X.dtype)
+        self._set_result((L_transposed * signs).astype(X.dtype, copy=False).T, hinges, 1 + candidate.rounds)
         return self
 
     def _check_supervision(self, X: Any, y: Any, triplets: Any, groups: Any) -> Supervision:

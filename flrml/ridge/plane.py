@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_limits
 
-from flrml.ridge.supervision import Supervision, pair_product
+from flrml.ridge.pairs import pair_product
+from flrml.ridge.supervision import Supervision
 from flrml.rows import gram_of_columns
 
-STEP = 0.15  # length of the first round's step beside that of the embeddings
-ROUND_SHARE = 12  # a round finds neighbours among a twelfth of the rows,
+STEP = 0.2  # length of the first round's step beside that of the embeddings
+ROUND_SHARE = 4  # a round finds neighbours among a quarter of the rows,
 ROUND_ROWS, MOST_ROUND_ROWS = 1000, 5000  # but at least and at most among these many
 SOUND = 100  # eigenvalues below this many units of rounding, relative to the largest, are noise
 

@@ -1,16 +1,17 @@
 """The choice of the parameters of RidgeFLRML on held-out rows, by grid search.
 
-1. A fifth of the rows is held out, groups together; of few rows, each fifth in turn. The held-out rows take no part
-   in the subspace, the whitening or the map.
-2. Discriminants are tried with every power of ten among the eigenvalues of the scatter as ridge, and the data's own
-   geometry with the smallest, the middle and the largest of these.
-3. Around the best ridge, half powers of ten and the other form of discriminants follow.
-4. The data's own geometry is tried with rounds, too, unless its closed form is far behind.
-5. The one-standard-error rule decides: the data's own geometry, the simpler model, is taken if it is within one
-   standard error of the best candidate, else the best.
+1. A fifth of the rows is held out, groups together; of few rows, each fifth in turn; of many, a sample is searched.
+   The held-out rows take no part in the scaling, the subspace, the whitening or the map.
+2. Discriminants are tried with every power of ten among the eigenvalues of the scatter as ridge, judged by a sample
+   of the held-out rows; then the best ridge, half powers of ten around it and the other forms, judged by all.
+3. The cosine of X itself is judged by the sample. If it is far behind, the best discriminants win.
+4. Else the data's own geometry is tried as well, with and without rounds, for two large ridges.
+5. The one-standard-error rule decides: discriminants, the simpler model, are taken if the best of them is within
+   one standard error of the best candidate, else the best.
 """
 
 import functools
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,24 +19,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flrml.ridge.plane import Form, Plane
-from flrml.ridge.subspace import SubspaceBuilder
+from flrml.exceptions import FlrmlWarning
+from flrml.ridge.plane import Form
+from flrml.ridge.solver import Candidate, Settings, Solver
 from flrml.ridge.supervision import Parts, Supervision
 
-FORMS = (Form(0.9, 0.1), Form(1.0, 0.1), Form(0.0, 1.0))  # two forms of discriminants, and the data's own geometry
+# Forms of discriminants, and the data's own geometry.
+FORMS = (Form(0.9, 0.1), Form(1.0, 0.1), Form(0.0, 0.1), Form(0.0, 1.0))
 ROUNDS = 10  # more gain nothing on held-out rows
-FAR = 3.0  # standard errors behind discriminants that rounds from the own geometry are not expected to make up for
+FAR = 4.0  # standard errors behind discriminants that rounds from the own geometry do not make up for
 FEW_ROWS = 2000  # below this many rows, each fold is held out in turn
-JUDGES, REFERENCES = 2500, 10_000  # rows that are judged at most, and rows that are their neighbours at most
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """Ridge as a multiple of the mean σ², form and number of rounds."""
-
-    ridge: float
-    form: Form
-    rounds: int = 0
+SEARCHED = 10_000  # rows that are searched at most
+JUDGES, REFERENCES = 1500, 3000  # rows that are judged at most, and rows that are their neighbours at most
+SAMPLE = (400, 2000)  # the same for the first ridges and for the cosine of X
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,46 +45,51 @@ class Trial:
 
 
 class Fold:
-    """Rows to learn from and rows to judge by, in the subspace of the former.
+    """Rows to learn from and rows to judge by.
 
     Parameters
     ----------
-    builder : SubspaceBuilder
-        Builds the subspace.
+    X : rows of shape (n, D)
+        The data.
     supervision : Supervision
         Labels or triplets of all rows.
     parts : pair of ndarrays
         Numbers of the rows to learn from and of the rows to judge by.
-    mean_square : float
-        Mean squared length of the rows.
+    settings : Settings
+        What all candidates have in common.
     random : RandomState
         Draws rows and columns.
     """
 
     def __init__(
-        self,
-        builder: SubspaceBuilder,
-        supervision: Supervision,
-        parts: Parts,
-        mean_square: float,
-        random: np.random.RandomState,
+        self, X: Any, supervision: Supervision, parts: Parts, settings: Settings, random: np.random.RandomState
     ):
         rows, held = parts
-        self.supervision, learned_from = supervision, supervision.subset(rows)
-        subspace = builder.build(learned_from, rows, random)
-        self.plane = Plane(subspace.images[rows], learned_from, builder.d)
-        self.scale = mean_square * len(rows) / min(len(rows), builder.X.shape[1])
-        self.rows, self.held = at_most(REFERENCES, rows, random), held
-        self._images = [subspace.images[some] for some in (self.rows, held)]
+        self.X, self.supervision, self.settings = X, supervision, settings
+        self.learned_from, self._subset = rows, supervision.subset(rows)
+        self.all = (at_most(REFERENCES, rows, random), held)
+        few = len(supervision.groups) < FEW_ROWS
+        sample = (at_most(SAMPLE[1], self.all[0], random), at_most(SAMPLE[0], held, random))
+        self.sample = self.all if few else sample
         self.seed = random.randint(2**31)
+        self.solver, self.solve = functools.cache(self._solver), functools.cache(self._solve)
 
-    def judge(self, candidate: Candidate, margin: float) -> tuple[NDArray, NDArray]:
-        """Return the decisions about the held-out rows, and the group of each."""
-        A = self.plane.whitening(candidate.ridge * self.scale, candidate.form.within)
-        C = self.plane.solve(A, candidate.form.local)
-        C = self.plane.rounds(A, C, candidate.rounds, margin, np.random.RandomState(self.seed))[0]
-        Y, Y_held = (images @ C.astype(images.dtype) for images in self._images)
-        return self.supervision.judge(Y, self.rows, Y_held, self.held)
+    def _solver(self, own: bool) -> Solver:
+        random = np.random.RandomState(self.seed)
+        return Solver(self.X, self._subset, self.learned_from, own, self.settings, random)
+
+    def _solve(self, candidate: Candidate) -> NDArray:
+        solver = self.solver(candidate.form.local == 1)
+        return solver.solve(candidate, np.random.RandomState(self.seed))[0].astype(self.X.dtype)
+
+    def judge(self, candidate: Candidate | None, *, sample: bool) -> tuple[NDArray, NDArray]:
+        """Return the decisions about held-out rows and the group of each; None is the cosine of X."""
+        rows, held = self.sample if sample else self.all
+        if candidate is None:
+            return self.supervision.judge(self.X[rows], rows, self.X[held], held)
+        images, C = self.solver(candidate.form.local == 1).subspace.images, self.solve(candidate)
+        Y, Y_held = (images[some] @ C for some in (rows, held))
+        return self.supervision.judge(Y, rows, Y_held, held)
 
 
 class Selection:
@@ -98,38 +99,49 @@ class Selection:
     ----------
     folds : list of Fold
         The folds.
-    margin : float
-        Margin of the rounds.
     report : callable
         Called with every trial.
     """
 
-    def __init__(self, folds: list[Fold], margin: float, report: Callable[[Trial], None]):
-        self.folds, self.margin, self.report = folds, margin, report
-        self.trials: list[Trial] = []
+    def __init__(self, folds: list[Fold], report: Callable[[Trial], None]):
+        self.folds, self.report = folds, report
+        self.trials: list[Trial] = []  # judged by all held-out rows
+        self.first_trials: list[Trial] = []  # judged by a sample
 
-    def score(self, candidates: Iterable[Candidate]) -> Trial:
-        """Judge candidates; return the best of them."""
+    def score(self, candidates: Iterable[Candidate], *, sample: bool = False) -> Trial:
+        """Judge candidates by all held-out rows or by a sample of them; return the best."""
         scored = []
         for candidate in candidates:
-            found = [fold.judge(candidate, self.margin) for fold in self.folds]
-            right, group = (np.concatenate(parts) for parts in zip(*found, strict=True))
-            # Rows of one group are not independent: the standard error is that of the groups' means.
-            _, number, size = np.unique(group, return_inverse=True, return_counts=True)
-            decisions = np.bincount(number, right) / size * (size * len(size) / size.sum())
-            trial = Trial(candidate, float(decisions.mean()), standard_error(decisions), decisions)
-            self.report(trial)
-            scored.append(trial)
-        self.trials += scored
+            decisions = self._decisions(candidate, sample)
+            score = float(decisions.mean()) if len(decisions) else 0.0
+            scored.append(Trial(candidate, score, standard_error(decisions), decisions))
+            self.report(scored[-1])
+        (self.first_trials if sample else self.trials).extend(scored)
         return functools.reduce(better, scored)
+
+    def gain(self, candidate: Candidate) -> float:
+        """Return by how many standard errors a candidate is better than the cosine of X, judged by the sample."""
+        gain = self._decisions(candidate, True) - self._cosine
+        return float(gain.mean() / max(standard_error(gain), np.finfo(np.float64).tiny)) if len(gain) else 0.0
+
+    @functools.cached_property
+    def _cosine(self) -> NDArray[np.float64]:
+        return self._decisions(None, True)
+
+    def _decisions(self, candidate: Candidate | None, sample: bool) -> NDArray[np.float64]:
+        """Return the share of right decisions about each group, 1 on average if all are right."""
+        found = [fold.judge(candidate, sample=sample) for fold in self.folds]
+        right, group = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        # Rows of one group are not independent: the standard error is that of the groups' means.
+        _, number, size = np.unique(group, return_inverse=True, return_counts=True)
+        return np.bincount(number, right) * (len(size) / max(size.sum(), 1))
 
 
 def select(
-    builder: SubspaceBuilder,
+    X: Any,
     supervision: Supervision,
-    mean_square: float,
+    settings: Settings,
     given: dict[str, Any],
-    margin: float,
     random: np.random.RandomState,
     report: Callable[[Trial], None] = lambda trial: None,
 ) -> list[Trial]:
@@ -137,52 +149,58 @@ def select(
 
     Parameters
     ----------
-    builder : SubspaceBuilder
-        Builds subspaces of the training rows.
+    X : rows of shape (n, D)
+        The training rows.
     supervision : Supervision
         Their labels or triplets.
-    mean_square : float
-        Mean squared length of the rows.
+    settings : Settings
+        What all candidates have in common.
     given : dict
         ``ridge``, ``within``, ``local`` and ``rounds``, each a number or "auto".
-    margin : float
-        Margin of the rounds.
     random : RandomState
         Draws folds, rows and columns.
     report : callable
         Called with every trial.
     """
     forms = [form for form in FORMS if _agrees(form, given)] or _given_forms(given)
-    discriminants = [form for form in forms if form.local < 1]
-    geometries = [form for form in forms if form.local == 1]
-    if "auto" not in given.values():
-        return [Trial(Candidate(float(given["ridge"]), forms[0], int(given["rounds"])))]
-    parts = held_out(supervision, random)
-    folds = [Fold(builder, supervision, part, mean_square, random) for part in parts]
-    if not folds:  # too few rows to hold any out
-        ridge = 1.0 if given["ridge"] == "auto" else float(given["ridge"])
-        return [Trial(Candidate(ridge, forms[0], 0 if given["rounds"] == "auto" else int(given["rounds"])))]
-    selection = Selection(folds, margin, report)
     rounds = 0 if given["rounds"] == "auto" else int(given["rounds"])
-    ridges = ridge_grid(folds) if given["ridge"] == "auto" else [float(given["ridge"])]
+    default = Candidate(1.0 if given["ridge"] == "auto" else float(given["ridge"]), forms[0], rounds)
+    if "auto" not in given.values():
+        return [Trial(default)]
+    if X.shape[0] > SEARCHED:
+        rows = supervision.draw(SEARCHED, random)
+        X, supervision = X[rows], supervision.subset(rows)
+    folds = [Fold(X, supervision, parts, settings, random) for parts in held_out(supervision, random)]
+    if not folds:  # too few rows to hold any out
+        return [Trial(default)]
+    selection = Selection(folds, report)
+    discriminants, own = ([form for form in forms if (form.local == 1) == wanted] for wanted in (False, True))
     best: Trial | None = None
     if discriminants:
-        first = discriminants[0]
-        best = selection.score(Candidate(ridge, first, rounds) for ridge in ridges)
-        if len(ridges) > 1:
-            fine = [best.candidate.ridge * 10**power for power in (-0.5, 0.5)]
-            best = better(best, selection.score(Candidate(ridge, first, rounds) for ridge in fine))
-        for form in discriminants[1:]:
-            best = better(best, selection.score([Candidate(best.candidate.ridge, form, rounds)]))
-    if geometries:
-        few = sorted({ridges[0], ridges[len(ridges) // 2], ridges[-1]})
-        own = selection.score(Candidate(ridge, form, rounds) for form in geometries for ridge in few)
-        reached = best is None or own.score >= best.score - FAR * best.std_error
-        if given["rounds"] == "auto" and reached:
-            selection.score(Candidate(ridge, form, ROUNDS) for form in geometries for ridge in few[1:] or few)
-    elif given["rounds"] == "auto" and best is not None:
-        selection.score([Candidate(best.candidate.ridge, best.candidate.form, ROUNDS)])
-    return one_standard_error(selection.trials)
+        first, *others = discriminants
+        ridges, powers = [default.ridge], [0.0]
+        if given["ridge"] == "auto":
+            grid = [Candidate(ridge, first, rounds) for ridge in folds[0].solver(False).ridges()]
+            ridges, powers = [selection.score(grid, sample=True).candidate.ridge], [-0.5, 0.0, 0.5]
+        best = selection.score(Candidate(ridges[0] * 10**power, first, rounds) for power in powers)
+        if others:
+            best = better(best, selection.score(Candidate(best.candidate.ridge, form, rounds) for form in others))
+        if given["rounds"] == "auto" and not own:
+            selection.score([Candidate(best.candidate.ridge, best.candidate.form, ROUNDS)])
+    if own and (best is None or selection.gain(best.candidate) < FAR):
+        large = folds[0].solver(True).ridges()[-1]
+        ridges = [large / 10, large * 10] if given["ridge"] == "auto" else [default.ridge]
+        tried = [rounds] if given["rounds"] != "auto" else [0, ROUNDS]
+        selection.score(Candidate(ridge, form, r) for form in own for ridge in ridges for r in tried)
+    chosen, *rest = one_standard_error(selection.trials)
+    if own and selection.gain(chosen.candidate) < -1:
+        warnings.warn(
+            "on held-out rows the cosine of X is better than the learned map by more than a standard error; "
+            "raise n_components, or compare the rows of X as they are",
+            FlrmlWarning,
+            stacklevel=2,
+        )
+    return [chosen, *rest, *selection.first_trials]
 
 
 def better(one: Trial, other: Trial) -> Trial:
@@ -197,25 +215,14 @@ def held_out(supervision: Supervision, random: np.random.RandomState) -> list[Pa
     return folds if few else [(rows, at_most(JUDGES, held, random)) for rows, held in folds[:1]]
 
 
-def ridge_grid(folds: list[Fold]) -> list[float]:
-    """Return the powers of ten from the smallest to the largest eigenvalue of the scatter, over the mean σ²."""
-    plane, scale = folds[0].plane, folds[0].scale
-    low, high = np.floor(np.log10(plane.eigenvalues[[-plane.rank, -1]] / scale))
-    return [float(10.0**exponent) for exponent in np.arange(low, high + 1)]
-
-
 def one_standard_error(trials: list[Trial]) -> list[Trial]:
-    """Order trials by score, but put the data's own geometry first if it is within one standard error of the best.
+    """Order trials by score, but put discriminants first if they are within one standard error of the best.
 
-    The error is that of the difference, as the same rows judge both. Without rounds the own geometry knows no
-    labels, so that it counts only if no rounds were tried from it.
+    The error is that of the difference, as the same rows judge both.
     """
     ordered = sorted(trials, key=lambda trial: (trial.score, trial.candidate.ridge), reverse=True)
-    own = [trial for trial in ordered if trial.candidate.form.local == 1]
-    with_rounds = [trial for trial in own if trial.candidate.rounds]
-    admitted = [trial for trial in ordered if trial not in own or trial in (with_rounds or own)]
-    best = admitted[0]
-    simple = next((trial for trial in with_rounds or own), best)
+    best = ordered[0]
+    simple = next((trial for trial in ordered if trial.candidate.form.local < 1), best)
     tied = best.score - simple.score <= standard_error(best.decisions - simple.decisions)
     chosen = simple if tied else best
     return [chosen, *(trial for trial in ordered if trial is not chosen)]
@@ -223,7 +230,7 @@ def one_standard_error(trials: list[Trial]) -> list[Trial]:
 
 def standard_error(values: NDArray) -> float:
     """Return the standard error of the mean."""
-    return float(np.std(values) / np.sqrt(len(values)))
+    return float(np.std(values) / np.sqrt(len(values))) if len(values) else 0.0
 
 
 def at_most(most: int, rows: NDArray, random: np.random.RandomState) -> NDArray:

@@ -9,23 +9,32 @@ and the data enter through the images of their rows alone. For a short matrix th
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from flrml.ridge.scaling import ScaledRows
 from flrml.ridge.supervision import Supervision
-from flrml.rows import gram, is_sparse, product, product_transposed, row_blocks
+from flrml.rows import is_sparse
 
-BLOCKS, FEWEST_BLOCKS = 12, 4  # Krylov blocks: more gain nothing on held-out rows, fewer cost up to two points
+
+@dataclass(frozen=True)
+class Shape:
+    """Number of Krylov blocks, and of their columns together as a multiple of the directions of a map, at least."""
+
+    blocks: int
+    columns: float
+
+
+# More of either gain nothing on held-out rows.
+DISCRIMINANTS = Shape(4, 1.0)
+LEADING = Shape(4, 2.0)
+TRIPLETS = Shape(6, 1.5)  # for the directions whose contrasts take the place of classes
 WIDTH = 10  # columns of a block at least; classes are filled up with random columns
-SPARE = 3.0  # columns of all blocks beside the directions of a map; half of them cost shapes about a point
-COLUMNS = 400  # columns of all blocks together, beyond which fewer blocks are made
 MOST_CLASSES = 150  # of more classes, the leading directions of their means start the blocks
-SHORT_SIDE = {"rows": 400, "columns": 1000}  # a side up to this length is taken whole
+SHORT_SIDE = {"rows": 400, "columns": 200}  # a side up to this length is taken whole
 DENSE = 0.1  # share of non-zeros above which rows of few columns are stored dense
-SOUND = 100  # squared lengths below this many units of rounding, relative to the longest, are noise
+SOUND = 100  # lengths below this many units of rounding, relative to the longest, are noise
 
 
 @dataclass(frozen=True)
@@ -36,100 +45,82 @@ class Subspace:
     ----------
     images : ndarray of shape (n, p)
         All rows in these directions, also those that were not learned from.
-    X : rows of shape (n, D)
+    X : ScaledRows of shape (n, D)
         The data.
     dual : ndarray of shape (n, p) or None
         The directions are Xᵀ dual; None if they are the features themselves.
     """
 
     images: NDArray
-    X: Any
+    X: ScaledRows
     dual: NDArray | None
 
     def lift(self, C: NDArray) -> NDArray:
         """Return the map Lᵀ (D × d) on the features of a map C (p × d) on the images."""
         C = C.astype(self.images.dtype)
-        return C if self.dual is None else product_transposed(self.X, self.dual @ C)
+        return C if self.dual is None else self.X.product_transposed(self.dual @ C)
 
 
-class SubspaceBuilder:
-    """Build subspaces of the rows of X; what they have in common is computed once.
+def build_subspace(
+    X: ScaledRows, supervision: Supervision, rows: NDArray, d: int, shape: Shape, random: np.random.RandomState
+) -> Subspace:
+    """Return the subspace learned from some rows.
 
     Parameters
     ----------
-    X : rows of shape (n, D)
-        The data, in memory or on disk.
+    X : ScaledRows of shape (n, D)
+        The data.
+    supervision : Supervision
+        Labels or triplets of the rows to learn from alone.
+    rows : ndarray
+        Their numbers; the others do not take part, but get images.
     d : int
         Number of directions that a map will have.
+    shape : Shape
+        Number of Krylov blocks and columns.
+    random : RandomState
+        Draws the random columns.
     """
-
-    def __init__(self, X: Any, d: int):
-        self.X, self.d = X, d
-        self.method = choose_method(X)
-        if self.method == "rows":
-            self._gram = gram(X)
-        elif self.method == "columns":
-            self._dense = X[:].toarray() if is_sparse(X) else X
-
-    def build(self, supervision: Supervision, rows: NDArray, random: np.random.RandomState) -> Subspace:
-        """Return the subspace learned from some rows.
-
-        Parameters
-        ----------
-        supervision : Supervision
-            Labels or triplets of these rows alone.
-        rows : ndarray
-            Their numbers; the others do not take part, but get images.
-        random : RandomState
-            Draws the random columns.
-        """
-        if self.method == "columns":
-            return Subspace(self._dense, self.X, None)
-        if self.method == "rows":
-            basis = np.eye(self.X.shape[0])[:, rows]
-            return _in_coordinates(self.X, basis, self._gram[:, rows], rows)
-        krylov = _Krylov(self.X, rows)
-        width = max(WIDTH, int(np.ceil(SPARE * self.d / BLOCKS)))
-        start = supervision.class_indicators()
-        if start is None:  # triplets: contrasts of the leading directions take the place of classes
-            krylov.extend(random.standard_normal((len(rows), width)), BLOCKS // 2)
-            leading = _in_coordinates(self.X, *krylov.basis_and_images(), rows).images[rows][:, -self.d :]
-            krylov.extend(supervision.contrast(leading), 2)
-        else:
-            if start.shape[1] > MOST_CLASSES:
-                start = self._leading_classes(start, rows)
-            start = np.hstack((start, random.standard_normal((len(rows), max(0, width - start.shape[1])))))
-            krylov.extend(start, int(np.clip(COLUMNS // start.shape[1], FEWEST_BLOCKS, BLOCKS)))
-        return _in_coordinates(self.X, *krylov.basis_and_images(), rows)
-
-    def _leading_classes(self, indicators: NDArray, rows: NDArray) -> NDArray:
-        """Combine the indicators of many classes to those along which the class means vary most."""
-        sums = product_transposed(self.X, _scatter_rows(indicators, rows, self.X))
-        return indicators @ np.linalg.eigh(sums.T @ sums)[1][:, -MOST_CLASSES:]
+    method = choose_method(X)
+    if method == "columns":
+        return Subspace(X.toarray(), X, None)
+    if method == "rows":
+        basis = np.eye(X.shape[0])[:, rows]
+        return _in_coordinates(X, basis, X.gram()[:, rows], rows)
+    krylov = _Krylov(X, rows)
+    start = supervision.class_indicators()
+    if start is None:  # triplets: contrasts of the leading directions take the place of classes
+        width = max(WIDTH, int(np.ceil(TRIPLETS.columns * d / TRIPLETS.blocks)))
+        krylov.extend(random.standard_normal((len(rows), width)), TRIPLETS.blocks)
+        leading = _in_coordinates(X, *krylov.basis_and_images(), rows).images[rows][:, -d:]
+        krylov.extend(supervision.contrast(leading), 2)
+    else:
+        if start.shape[1] > MOST_CLASSES:
+            start = _leading_classes(X, start, rows)
+        width = max(WIDTH, int(np.ceil(shape.columns * d / shape.blocks)))
+        start = np.hstack((start, random.standard_normal((len(rows), max(0, width - start.shape[1])))))
+        krylov.extend(start, max(DISCRIMINANTS.blocks, shape.blocks * width // start.shape[1]))
+    return _in_coordinates(X, *krylov.basis_and_images(), rows)
 
 
-def choose_method(X: Any) -> str:
+def choose_method(X: ScaledRows) -> str:
     """Return "rows" or "columns" if the whole row space is cheap by that side of X, else "krylov"."""
     n, n_columns = X.shape
-    if n_columns <= SHORT_SIDE["columns"] and (not is_sparse(X) or X.nnz >= DENSE * n * n_columns):
+    if n_columns <= SHORT_SIDE["columns"] and (not is_sparse(X.X) or X.X.nnz >= DENSE * n * n_columns):
         return "columns"
     return "rows" if n <= SHORT_SIDE["rows"] else "krylov"
 
 
-def mean_square(X: Any) -> float:
-    """Return the mean squared length of the rows."""
-    total = 0.0
-    for block in row_blocks(X):
-        rows = X[block]
-        values = (rows.data if sp.issparse(rows) else np.asarray(rows)).ravel()
-        total += float(np.einsum("i,i->", values, values, dtype=np.float64))
-    return total / X.shape[0]
+def _leading_classes(X: ScaledRows, indicators: NDArray, rows: NDArray) -> NDArray:
+    """Combine the indicators of many classes to those along which the class means vary most."""
+    sums = X.product_transposed(_scatter_rows(indicators.astype(X.dtype), rows, X))
+    return indicators @ np.linalg.eigh(sums.T @ sums)[1][:, -MOST_CLASSES:]
 
 
 class _Krylov:
     """An orthonormal basis B of block Krylov spaces of K = X Xᵀ, restricted to some rows, and its images K B."""
 
-    def __init__(self, X: Any, rows: NDArray):
+    def __init__(self, X: ScaledRows, rows: NDArray):
         self.X, self.rows = X, rows
         self._basis = np.empty((len(rows), 0), dtype=X.dtype)
         self._images: list[NDArray] = []
@@ -141,9 +132,9 @@ class _Krylov:
             block = self._orthonormal(block.astype(self.X.dtype))
             if block.shape[1] == 0:  # the space is complete
                 return
-            Z = product_transposed(self.X, _scatter_rows(block, self.rows, self.X))
+            Z = self.X.product_transposed(_scatter_rows(block, self.rows, self.X))
             self._basis = np.hstack((self._basis, block))
-            self._images.append(product(self.X, Z))
+            self._images.append(self.X.product(Z))
             block = self._images[-1][self.rows]
 
     def basis_and_images(self) -> tuple[NDArray, NDArray]:
@@ -156,15 +147,17 @@ class _Krylov:
         Twice is enough: the second pass removes what the division by short lengths has brought back.
         """
         block = block / np.maximum(np.linalg.norm(block, axis=0), np.finfo(block.dtype).tiny)
-        for least in (SOUND * np.finfo(block.dtype).eps, 0.5):
+        # The Gram matrix holds squared lengths; in float64 it tells the short ones of a float32 block from noise.
+        shortest = max((SOUND * np.finfo(block.dtype).eps) ** 2, SOUND * np.finfo(np.float64).eps)
+        for least in (shortest, 0.5):
             block = block - self._basis @ (self._basis.T @ block)
-            lengths, R = np.linalg.eigh(block.T.astype(np.float64) @ block)
-            sound = lengths > least
-            block = block @ (R[:, sound] / np.sqrt(lengths[sound])).astype(block.dtype)
+            squares, R = np.linalg.eigh(block.T.astype(np.float64) @ block)
+            sound = squares > least
+            block = block @ (R[:, sound] / np.sqrt(squares[sound])).astype(block.dtype)
         return block
 
 
-def _scatter_rows(block: NDArray, rows: NDArray, X: Any) -> NDArray:
+def _scatter_rows(block: NDArray, rows: NDArray, X: ScaledRows) -> NDArray:
     """Return the block with rows of zeros where ``rows`` has none."""
     if len(rows) == X.shape[0]:
         return block
@@ -173,7 +166,7 @@ def _scatter_rows(block: NDArray, rows: NDArray, X: Any) -> NDArray:
     return out
 
 
-def _in_coordinates(X: Any, B: NDArray, KB: NDArray, rows: NDArray) -> Subspace:
+def _in_coordinates(X: ScaledRows, B: NDArray, KB: NDArray, rows: NDArray) -> Subspace:
     """Return the subspace of the directions Xᵀ B in the orthonormal basis Xᵀ B R/√t, with BᵀKB = R diag(t) Rᵀ."""
     T = (B[rows].T @ KB[rows]).astype(np.float64)
     t, R = np.linalg.eigh((T + T.T) / 2)

@@ -15,13 +15,13 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import normalize
 
 from flrml.neighbors import majority_vote
+from flrml.ridge.pairs import blocks_of, dots, inside_margin, largest, similarities
 from flrml.triplets import contrast_matrix, triplet_counts
 
 Parts = tuple[NDArray, NDArray]  # rows to learn from, and rows to validate on
 
 N_NEIGHBORS = 5  # positives and negatives of an anchor, and neighbours that vote
 N_FOLDS = 5
-BLOCK_VALUES = 2**20  # similarities held at once: they stay in the processor's cache
 
 
 class Supervision(Protocol):
@@ -53,7 +53,7 @@ class Supervision(Protocol):
     def folds(self, random: np.random.RandomState) -> list[Parts]:
         """Split the rows into N_FOLDS parts, each held out once; groups stay together."""
 
-    def judge(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> tuple[NDArray, NDArray]:
+    def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray]:
         """Return decisions of embedded ``rows`` about ``held`` ones, 1 if right, and the group of each."""
 
 
@@ -116,7 +116,7 @@ class Labels:
         for label in range(self.label.max() + 1):
             mine = np.flatnonzero(self.label[anchors] == label)
             own = slice(bounds[label], bounds[label + 1])
-            for block in _blocks(len(mine), len(Y)):
+            for block in blocks_of(len(mine), len(Y)):
                 place, i = mine[block], anchors[mine[block]]
                 cosines = Y[i] @ by_class.T
                 same = cosines[:, own].copy()
@@ -124,9 +124,9 @@ class Labels:
                 cosines[:, own] = -np.inf
                 for first, found, names in ((0, same, order[own]), (N_NEIGHBORS, cosines, order)):
                     k = min(N_NEIGHBORS, found.shape[1])
-                    columns, similarity[place, first : first + k] = _largest(found, k)
+                    columns, similarity[place, first : first + k] = largest(found, k)
                     j[place, first : first + k] = names[columns]
-        return _inside(anchors, j, similarity, margin)
+        return inside_margin(anchors, j, similarity, margin)
 
     def draw(self, size: int, random: np.random.RandomState) -> NDArray:
         """Draw rows."""
@@ -149,12 +149,12 @@ class Labels:
             warnings.simplefilter("ignore", UserWarning)
             return [_apart(self.groups, held) for _, held in splitter.split(label, label)]
 
-    def judge(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> tuple[NDArray, NDArray]:
+    def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray]:
         """Return for each held row whether 5-NN by cosine is right."""
         train, test = normalize(Y), normalize(Y_held)
-        found = np.empty((len(test), min(N_NEIGHBORS, len(train))), dtype=np.int64)
-        for block in _blocks(len(test), len(train)):
-            found[block] = _largest(test[block] @ train.T, found.shape[1])[0]
+        found = np.empty((len(held), min(N_NEIGHBORS, len(rows))), dtype=np.int64)
+        for block in blocks_of(len(held), len(rows)):
+            found[block] = largest(similarities(test[block], train), found.shape[1])[0]
         predicted = majority_vote(self.label[rows][found], np.empty(0))
         return (predicted == self.label[held]).astype(np.float64), self.groups[held]
 
@@ -197,8 +197,8 @@ class Triplets:
     def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
         """Pairs of the triplets that the metric violates, or satisfies by less than the margin."""
         i, j, k = self.triplets.T
-        similarity = np.column_stack((_dots(Y, i, j), _dots(Y, i, k)))
-        return _inside(i, np.column_stack((j, k)), similarity, margin)
+        similarity = np.column_stack((dots(Y, i, j), dots(Y, i, k)))
+        return inside_margin(i, np.column_stack((j, k)), similarity, margin)
 
     def draw(self, size: int, random: np.random.RandomState) -> NDArray:
         """Draw all rows, or those of random triplets."""
@@ -221,15 +221,15 @@ class Triplets:
         splitter = KFold(N_FOLDS, shuffle=True, random_state=random)
         return [_apart(self.groups, held) for _, held in splitter.split(np.empty(n_groups))]
 
-    def judge(self, Y: NDArray, rows: NDArray, Y_held: NDArray, held: NDArray) -> tuple[NDArray, NDArray]:
+    def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray]:
         """Return for each triplet that starts from a held row and ends in known rows whether it is satisfied."""
         place = np.full(self.n, -1)
         both = np.concatenate((rows, held))
         place[both] = np.arange(len(both))
         T = place[self.triplets]
         T = T[(T[:, 0] >= len(rows)) & (T >= 0).all(axis=1)]
-        U = normalize(np.vstack((Y, Y_held)))
-        satisfied = _dots(U, T[:, 0], T[:, 1]) > _dots(U, T[:, 0], T[:, 2])
+        U = normalize(sp.vstack((Y, Y_held), format="csr") if sp.issparse(Y) else np.vstack((Y, Y_held)))
+        satisfied = dots(U, T[:, 0], T[:, 1]) > dots(U, T[:, 0], T[:, 2])
         return satisfied.astype(np.float64), self.groups[both[T[:, 0]]]
 
 
@@ -239,65 +239,7 @@ def _apart(groups: NDArray, chosen: NDArray) -> Parts:
     return np.flatnonzero(~held), np.flatnonzero(held)
 
 
-def pair_product(i: NDArray, j: NDArray, weights: NDArray, Y: NDArray, R: NDArray) -> NDArray:
-    """T R, with the T for which Σ w ∂cos(y_i, y_j) = ⟨sym(Eᵀ T E), ∂W⟩, for embeddings Y of rows E under W.
-
-    Of e_i/‖y_i‖ =: ê_i, the cosine has the gradient sym(ê_i ê_jᵀ) − ½ cos (ê_i ê_iᵀ + ê_j ê_jᵀ).
-    """
-    n = len(Y)
-    lengths = np.sqrt(np.einsum("ij,ij->i", Y, Y))
-    inverse = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-    weighted = weights * _dots(Y, i, j) * inverse[i] * inverse[j]
-    pull = (np.bincount(i, weighted, n) + np.bincount(j, weighted, n)).astype(Y.dtype)
-    W = sp.csr_matrix((weights, (i, j)), shape=(n, n))
-    scaled = inverse[:, None] * R
-    return (0.5 * inverse)[:, None] * (W @ scaled + W.T @ scaled - pull[:, None] * scaled)
-
-
-def _inside(i: NDArray, j: NDArray, similarity: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
-    """Pairs (i, j) with the number of triplets inside the margin: columns are positives, then negatives.
-
-    A similarity of −∞ marks a neighbour that does not exist.
-    """
-    half = j.shape[1] // 2
-    positive, negative = similarity[:, :half, None], similarity[:, None, half:]
-    exists = np.isfinite(positive) & np.isfinite(negative)
-    hinge = np.where(exists, np.where(exists, negative, 0) - np.where(exists, positive, 0) + margin, 0)
-    active = hinge > 0
-    weights = np.hstack((active.sum(axis=2), -active.sum(axis=1))).astype(similarity.dtype)
-    kept = weights != 0
-    mean = float(np.maximum(hinge, 0).sum() / max(exists.sum(), 1) / margin)
-    return np.repeat(i, 2 * half).reshape(j.shape)[kept], j[kept], weights[kept], mean
-
-
-def _largest(similarity: NDArray, k: int) -> tuple[NDArray, NDArray]:
-    """Columns and values of the k largest entries of each row, descending; overwrites the entries.
-
-    For a handful of neighbours, passes over a block in cache are faster than a partition.
-    """
-    each = np.arange(len(similarity))
-    columns, values = (
-        np.empty((len(similarity), k), dtype=np.int64),
-        np.empty((len(similarity), k), similarity.dtype),
-    )
-    for a in range(k):
-        columns[:, a] = similarity.argmax(axis=1)
-        values[:, a] = similarity[each, columns[:, a]]
-        similarity[each, columns[:, a]] = -np.inf
-    return columns, values
-
-
-def _blocks(n: int, width: int) -> list[slice]:
-    step = max(1, BLOCK_VALUES // max(width, 1))
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
-
-
 def _members(number: NDArray, dtype: Any) -> sp.csr_matrix:
     """Indicator of each row's number."""
     n = len(number)
     return sp.csr_matrix((np.ones(n, dtype=dtype), number, np.arange(n + 1)))
-
-
-def _dots(Y: NDArray, i: NDArray, j: NDArray, step: int = 2**16) -> NDArray:
-    parts = [np.einsum("ij,ij->i", Y[i[a : a + step]], Y[j[a : a + step]]) for a in range(0, len(i), step)]
-    return np.concatenate(parts) if parts else np.empty(0, dtype=Y.dtype)

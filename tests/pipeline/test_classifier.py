@@ -97,3 +97,13 @@ def test_the_file_holds_no_pickle(tmp_path, classifier):
     with zipfile.ZipFile(tmp_path / "classifier.npz") as archive:
         for name in archive.namelist():
             np.load(archive.open(name), allow_pickle=False)
+
+
+def test_a_classifier_keeps_the_offset_of_its_metric(tmp_path, digits):
+    X, y = 16 * digits[0][:300] * np.linspace(1, 2, 300)[:, None], digits[1][:300]
+    fitted = build("flrml-ridge", n_components=10, local=0.1, rounds=0, random_state=0).fit(X, y)
+    assert fitted.offset_.any()
+    classifier = MetricClassifier(Metric.of(fitted)).fit(X, y)
+    classifier.save(tmp_path / "classifier.npz")
+    back = MetricClassifier.load(tmp_path / "classifier.npz")
+    np.testing.assert_allclose(back.transform(X), fitted.transform(X), rtol=1e-4, atol=1e-4)

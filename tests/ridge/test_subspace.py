@@ -6,16 +6,22 @@ from hypothesis import strategies as st
 
 from flrml import draw_triplets
 from flrml.ridge import subspace
-from flrml.ridge.subspace import SubspaceBuilder, choose_method, mean_square
+from flrml.ridge.scaling import ScaledRows
+from flrml.ridge.subspace import Shape, build_subspace, choose_method
 from flrml.ridge.supervision import Labels, Triplets
-from flrml.rows import BinaryRows
 
 from . import literal
 
+WIDE = Shape(12, 3.0)
 
-def build(X, supervision, rows=None, d=10, seed=0):
+
+def unscaled(X):
+    return ScaledRows(X, np.ones(X.shape[1]))
+
+
+def build(X, supervision, rows=None, d=10, shape=WIDE, seed=0):
     rows = np.arange(X.shape[0]) if rows is None else rows
-    return SubspaceBuilder(X, d).build(supervision.subset(rows), rows, np.random.RandomState(seed))
+    return build_subspace(unscaled(X), supervision.subset(rows), rows, d, shape, np.random.RandomState(seed))
 
 
 def directions(found, X):
@@ -36,11 +42,11 @@ def tall():
 
 
 def test_the_short_side_decides_the_method():
-    assert choose_method(np.empty((5000, 300))) == "columns"
-    assert choose_method(sp.random(5000, 900, 0.5, format="csr")) == "columns"
-    assert choose_method(sp.random(5000, 900, 0.01, format="csr")) == "krylov"
-    assert choose_method(np.empty((300, 5000))) == "rows"
-    assert choose_method(np.empty((3000, 5000))) == "krylov"
+    assert choose_method(unscaled(np.empty((5000, 150)))) == "columns"
+    assert choose_method(unscaled(sp.random(5000, 190, 0.5, format="csr"))) == "columns"
+    assert choose_method(unscaled(sp.random(5000, 190, 0.01, format="csr"))) == "krylov"
+    assert choose_method(unscaled(np.empty((300, 5000)))) == "rows"
+    assert choose_method(unscaled(np.empty((3000, 5000)))) == "krylov"
 
 
 @pytest.mark.parametrize("side", ["rows", "columns", "krylov"])
@@ -72,10 +78,9 @@ def test_more_blocks_come_closer_to_ridge_regression(only_krylov, text, monkeypa
     expected = literal.ridge_regression(X.toarray(), y, 0.1)
     errors = []
     for blocks in (1, 2, 4, 8):
-        monkeypatch.setattr(subspace, "BLOCKS", blocks)
-        monkeypatch.setattr(subspace, "FEWEST_BLOCKS", blocks)
+        monkeypatch.setattr(subspace, "DISCRIMINANTS", Shape(blocks, 0.0))
         monkeypatch.setattr(subspace, "WIDTH", 4)
-        found = build(X, Labels(y), d=1)
+        found = build(X, Labels(y), d=1, shape=Shape(blocks, 0.0))
         E = found.images
         C = np.linalg.solve(E.T @ E + 0.1 * np.eye(E.shape[1]), E.T @ np.eye(4)[y])
         errors.append(np.linalg.norm(found.lift(C) - expected) / np.linalg.norm(expected))
@@ -97,7 +102,7 @@ def test_held_out_rows_take_no_part(only_krylov, tall):
 def test_the_basis_is_orthonormal_whatever_the_rank(rank, n, seed):
     random = np.random.RandomState(seed)
     X = random.standard_normal((n, rank)) @ random.standard_normal((rank, 50))
-    krylov = subspace._Krylov(X, np.arange(n))
+    krylov = subspace._Krylov(unscaled(X), np.arange(n))
     krylov.extend(np.hstack((X[:, :3], X[:, :2], np.zeros((n, 1)))), 5)  # columns that depend on one another
     B, KB = krylov.basis_and_images()
     assert np.allclose(B.T @ B, np.eye(B.shape[1]), atol=1e-9)
@@ -111,7 +116,7 @@ def test_many_classes_do_not_widen_the_blocks(only_krylov, monkeypatch):
     y = np.arange(400) % 40
     X = random.standard_normal((40, 80))[y] + 0.1 * random.standard_normal((400, 80))
     found = build(X, Labels(y), d=5)
-    assert found.images.shape[1] <= 12 * subspace.BLOCKS
+    assert found.images.shape[1] <= 12 * 12
     assert found.images.shape[1] >= 12
 
 
@@ -123,12 +128,3 @@ def test_contrasts_of_triplets_are_in_the_space(only_krylov, tall):
     wanted = X.T @ supervision.contrast(leading)
     Z = directions(found, X)
     assert np.linalg.norm(wanted - Z @ (Z.T @ wanted)) < 1e-3 * np.linalg.norm(wanted)
-
-
-def test_the_mean_square_is_that_of_the_rows(tall):
-    X, _ = tall
-    X = np.where(X > 0.5, X, 0)
-    expected = np.mean(np.sum(X**2, axis=1))
-    assert mean_square(X) == pytest.approx(expected)
-    assert mean_square(sp.csr_matrix(X)) == pytest.approx(expected)
-    assert mean_square(BinaryRows(np.array([0, 2, 3]), np.array([0, 1, 2]), 4)) == pytest.approx(1)

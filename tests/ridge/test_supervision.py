@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from flrml import draw_triplets
 from flrml.neighbors import knn_accuracy
-from flrml.ridge.supervision import N_FOLDS, N_NEIGHBORS, Labels, Triplets, pair_product
+from flrml.ridge.pairs import pair_product
+from flrml.ridge.supervision import N_FOLDS, N_NEIGHBORS, Labels, Triplets
 
 
 @pytest.fixture

@@ -1,0 +1,79 @@
+"""Similarities of pairs of rows: the nearest ones, those inside the margin, and the gradient of their cosines."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+BLOCK_VALUES = 2**20  # similarities held at once: they stay in the processor's cache
+
+
+def pair_product(i: NDArray, j: NDArray, weights: NDArray, Y: NDArray, R: NDArray) -> NDArray:
+    """T R, with the T for which Σ w ∂cos(y_i, y_j) = ⟨sym(Eᵀ T E), ∂W⟩, for embeddings Y of rows E under W.
+
+    Of e_i/‖y_i‖ =: ê_i, the cosine has the gradient sym(ê_i ê_jᵀ) − ½ cos (ê_i ê_iᵀ + ê_j ê_jᵀ).
+    """
+    n = len(Y)
+    lengths = np.sqrt(np.einsum("ij,ij->i", Y, Y))
+    inverse = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    weighted = weights * dots(Y, i, j) * inverse[i] * inverse[j]
+    pull = (np.bincount(i, weighted, n) + np.bincount(j, weighted, n)).astype(Y.dtype)
+    W = sp.csr_matrix((weights, (i, j)), shape=(n, n))
+    scaled = inverse[:, None] * R
+    return (0.5 * inverse)[:, None] * (W @ scaled + W.T @ scaled - pull[:, None] * scaled)
+
+
+def inside_margin(
+    i: NDArray, j: NDArray, similarity: NDArray, margin: float
+) -> tuple[NDArray, NDArray, NDArray, float]:
+    """Pairs (i, j) with the number of triplets inside the margin: columns are positives, then negatives.
+
+    A similarity of −∞ marks a neighbour that does not exist.
+    """
+    half = j.shape[1] // 2
+    positive, negative = similarity[:, :half, None], similarity[:, None, half:]
+    exists = np.isfinite(positive) & np.isfinite(negative)
+    hinge = np.where(exists, np.where(exists, negative, 0) - np.where(exists, positive, 0) + margin, 0)
+    active = hinge > 0
+    weights = np.hstack((active.sum(axis=2), -active.sum(axis=1))).astype(similarity.dtype)
+    kept = weights != 0
+    mean = float(np.maximum(hinge, 0).sum() / max(exists.sum(), 1) / margin)
+    return np.repeat(i, 2 * half).reshape(j.shape)[kept], j[kept], weights[kept], mean
+
+
+def largest(similarity: NDArray, k: int) -> tuple[NDArray, NDArray]:
+    """Columns and values of the k largest entries of each row, descending; overwrites the entries.
+
+    For a handful of neighbours, passes over a block in cache are faster than a partition.
+    """
+    each = np.arange(len(similarity))
+    columns, values = (
+        np.empty((len(similarity), k), dtype=np.int64),
+        np.empty((len(similarity), k), similarity.dtype),
+    )
+    for a in range(k):
+        columns[:, a] = similarity.argmax(axis=1)
+        values[:, a] = similarity[each, columns[:, a]]
+        similarity[each, columns[:, a]] = -np.inf
+    return columns, values
+
+
+def blocks_of(n: int, width: int) -> list[slice]:
+    """Return slices of n rows whose similarities with ``width`` others stay in cache."""
+    step = max(1, BLOCK_VALUES // max(width, 1))
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+def similarities(Y: Any, Z: Any) -> NDArray:
+    """Return the inner products of rows Y with rows Z, both dense or both sparse."""
+    found = Y @ Z.T
+    return found.toarray() if sp.issparse(found) else found
+
+
+def dots(Y: Any, i: NDArray, j: NDArray, step: int = 2**16) -> NDArray:
+    """Return the inner products of rows i with rows j of Y."""
+    if sp.issparse(Y):
+        return np.asarray(Y[i].multiply(Y[j]).sum(axis=1)).ravel()
+    parts = [np.einsum("ij,ij->i", Y[i[a : a + step]], Y[j[a : a + step]]) for a in range(0, len(i), step)]
+    return np.concatenate(parts) if parts else np.empty(0, dtype=Y.dtype)

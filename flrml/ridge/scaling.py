@@ -1,0 +1,110 @@
+"""Rows with scaled features and a constant, known through their products.
+
+Features differ in size by orders of magnitude: frequent and rare words, millilitres and percentages. A ridge
+shrinks the small ones most, whether they tell classes apart or not. Each feature is therefore divided by a power of
+its root mean square: 0 leaves it as it is, 1 makes all of them equal. The map stays linear in the features.
+
+Rows of unequal length also get a constant as a further feature, which gives the map an offset. The cosine alone
+cannot tell rows apart that differ in length only.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from flrml.rows import gram, product, product_transposed, row_blocks
+
+EQUAL = 1e-3  # spread of the lengths of rows, relative to the longest, up to which they count as equal
+SMALLEST = 1e-6  # root mean squares below this share of the largest are raised to it
+
+
+class ScaledRows:
+    """Rows x of X as (w ∘ x, c).
+
+    Parameters
+    ----------
+    X : rows of shape (n, D)
+        The data, in memory or on disk; neither copied nor changed.
+    weights : ndarray of shape (D,)
+        The weights w of the features.
+    constant : float, default 0
+        The constant c; 0 if there is none.
+    """
+
+    def __init__(self, X: Any, weights: NDArray, constant: float = 0.0):
+        self.X, self.weights, self.constant = X, weights.astype(X.dtype), constant
+        self.shape = (X.shape[0], X.shape[1] + (constant > 0))
+        self.dtype = np.dtype(X.dtype)
+
+    def product(self, B: NDArray) -> NDArray:
+        """Return the rows times B."""
+        D = self.X.shape[1]
+        found = product(self.X, self.weights[:, None] * B[:D])
+        return found + self.dtype.type(self.constant) * B[D] if self.constant else found
+
+    def product_transposed(self, R: NDArray) -> NDArray:
+        """Return the transposed rows times R."""
+        found = product_transposed(self.X, R)
+        found *= self.weights[:, None]
+        return np.vstack((found, self.dtype.type(self.constant) * R.sum(axis=0))) if self.constant else found
+
+    def toarray(self) -> NDArray:
+        """Return the rows as a dense matrix."""
+        rows = self.X[:]
+        dense = (rows.toarray() if sp.issparse(rows) else np.asarray(rows)) * self.weights
+        return np.column_stack((dense, np.full(len(dense), self.constant, self.dtype))) if self.constant else dense
+
+    def gram(self) -> NDArray[np.float64]:
+        """Return the inner products of the rows."""
+        rows = self.X[:]
+        scaled = rows @ sp.diags(self.weights) if sp.issparse(rows) else rows * self.weights
+        return gram(sp.csr_matrix(scaled) if sp.issparse(rows) else scaled) + self.constant**2
+
+    def unscale(self, directions: NDArray) -> tuple[NDArray, NDArray]:
+        """Return the map Lᵀ (D × d) and the offset (d) on rows of X for a map on the scaled rows."""
+        D, d = self.X.shape[1], directions.shape[1]
+        offset = self.constant * directions[D] if self.constant else np.zeros(d)
+        return self.weights[:, None] * directions[:D], offset.astype(self.dtype)
+
+
+def scale_rows(X: Any, rows: NDArray, scale: float, offset: bool | None) -> tuple[ScaledRows, float]:
+    """Return scaled rows and their mean squared length.
+
+    Parameters
+    ----------
+    X : rows of shape (n, D)
+        The data.
+    rows : ndarray
+        Numbers of the rows whose root mean squares count.
+    scale : float
+        Power of the root mean squares by which features are divided.
+    offset : bool or None
+        Whether to append a constant; None does so if rows differ in length.
+    """
+    squares, lengths = squares_of(X, rows)
+    total = float(squares.sum())
+    if offset is None:
+        lengths = lengths[lengths > 0]
+        offset = len(lengths) > 0 and lengths.min() < (1 - EQUAL) * lengths.max()
+    roots = np.sqrt(np.maximum(squares, SMALLEST**2 * squares.max(initial=np.finfo(np.float64).tiny)))
+    weights = roots**-scale
+    constant = total ** ((1 - scale) / 2) if offset else 0.0
+    return ScaledRows(X, weights, constant), float(weights**2 @ squares) + constant**2
+
+
+def squares_of(X: Any, rows: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean square of each feature over some rows, and the length of each of these rows."""
+    taking_part = np.zeros(X.shape[0], dtype=X.dtype)
+    taking_part[rows] = 1
+    columns, lengths = np.zeros(X.shape[1]), np.zeros(X.shape[0])
+    for block in row_blocks(X):
+        part = X[block]
+        if sp.issparse(part):
+            squared = sp.csr_matrix((np.square(part.data), part.indices, part.indptr), part.shape)
+        else:
+            squared = np.square(part)
+        columns += squared.T @ taking_part[block]
+        lengths[block] = np.sqrt(squared @ np.ones(X.shape[1], dtype=X.dtype))
+    return columns / max(len(rows), 1), lengths[rows]

@@ -1,0 +1,94 @@
+"""The solution of a candidate on given rows: scaling, subspace and closed form together."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flrml.ridge.plane import Form, Plane
+from flrml.ridge.scaling import scale_rows
+from flrml.ridge.subspace import DISCRIMINANTS, LEADING, build_subspace
+from flrml.ridge.supervision import Supervision
+
+SCALE = 0.5  # power of the root mean squares of features that serves discriminants best on held-out rows
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Ridge as a multiple of the mean σ², form and number of rounds."""
+
+    ridge: float
+    form: Form
+    rounds: int = 0
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Number of directions, scale of the features, offset and margin; None lets the form decide."""
+
+    d: int
+    scale: float | None = None
+    offset: bool | None = None
+    margin: float = 0.1
+
+
+class Solver:
+    """Solve candidates on some rows, either discriminants or the data's own geometry.
+
+    Discriminants use scaled features, and an offset if rows differ in length; the own geometry is that of the rows
+    as they are.
+
+    Parameters
+    ----------
+    X : rows of shape (n, D)
+        The data.
+    supervision : Supervision
+        Labels or triplets of the rows to learn from alone.
+    rows : ndarray
+        Their numbers.
+    own : bool
+        Whether to solve for the data's own geometry.
+    settings : Settings
+        What all candidates have in common.
+    random : RandomState
+        Draws random columns of the subspace.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        supervision: Supervision,
+        rows: NDArray,
+        own: bool,
+        settings: Settings,
+        random: np.random.RandomState,
+    ):
+        self.settings = settings
+        scale = settings.scale if settings.scale is not None else 0.0 if own else SCALE
+        offset = settings.offset if settings.offset is not None else False if own else None
+        self._scaled, square = scale_rows(X, rows, scale, offset)
+        self.scale, self.offset = scale, self._scaled.constant > 0
+        self.mean_eigenvalue = square * len(rows) / min(len(rows), self._scaled.shape[1])
+        shape = LEADING if own else DISCRIMINANTS
+        self.subspace = build_subspace(self._scaled, supervision, rows, settings.d, shape, random)
+        self.plane = Plane(self.subspace.images[rows], supervision, settings.d)
+
+    def ridges(self) -> list[float]:
+        """Return the powers of ten from the smallest to the largest eigenvalue of the scatter, over the mean σ²."""
+        eigenvalues = self.plane.eigenvalues[[-max(self.plane.rank, 1), -1]]
+        low, high = np.floor(np.log10(np.maximum(eigenvalues, np.finfo(np.float64).tiny) / self.mean_eigenvalue))
+        return [float(10.0**exponent) for exponent in np.arange(low, high + 1)]
+
+    def solve(
+        self, candidate: Candidate, random: np.random.RandomState
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[float]]:
+        """Return the map on the images, the weights of its directions, and the hinges of the rounds."""
+        A = self.plane.whitening(candidate.ridge * self.mean_eigenvalue, candidate.form.within)
+        C = self.plane.solve(A, candidate.form.local)
+        C, hinges = self.plane.rounds(A, C, candidate.rounds, self.settings.margin, random)
+        return C, np.einsum("ij,ij->j", C, A @ C), hinges
+
+    def lift(self, C: NDArray) -> tuple[NDArray, NDArray]:
+        """Return the map Lᵀ (D × d) on the rows of X and its offset, for a map on the images."""
+        return self._scaled.unscale(self.subspace.lift(C))

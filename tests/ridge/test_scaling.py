@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.preprocessing import normalize
+
+from flrml import RidgeFLRML, knn_accuracy
+from flrml.ridge.scaling import ScaledRows, scale_rows, squares_of
+from flrml.rows import BinaryRows
+
+
+@pytest.fixture
+def table():
+    """Rows whose features differ in size, and whose classes differ in distance from the origin alone."""
+    random = np.random.RandomState(0)
+    y = np.arange(300) % 3
+    X = (1 + y[:, None]) * np.array([[100.0, 1.0, 0.01]]) * (1 + 0.1 * random.standard_normal((300, 3)))
+    return X, y
+
+
+def dense(X, weights, constant):
+    scaled = X * weights
+    return np.hstack((scaled, np.full((len(X), 1), constant))) if constant else scaled
+
+
+@pytest.mark.parametrize("constant", [0.0, 2.5])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_products_are_those_of_the_dense_rows(constant, kind):
+    random = np.random.RandomState(0)
+    X, weights = random.standard_normal((30, 7)), random.rand(7) + 0.1
+    expected, found = dense(X, weights, constant), ScaledRows(kind(X), weights, constant)
+    B, R = random.standard_normal((expected.shape[1], 4)), random.standard_normal((30, 4))
+    assert found.shape == expected.shape
+    assert np.allclose(found.product(B), expected @ B)
+    assert np.allclose(found.product_transposed(R), expected.T @ R)
+    assert np.allclose(found.toarray(), expected)
+    assert np.allclose(found.gram(), expected @ expected.T)
+    L_transposed, offset = found.unscale(B)
+    assert np.allclose(X @ L_transposed + offset, expected @ B)
+
+
+def test_features_are_divided_by_a_power_of_their_root_mean_square(table):
+    X, _ = table
+    rows = np.arange(0, 300, 2)
+    root_mean_squares = np.sqrt(np.mean(X[rows] ** 2, axis=0))
+    for scale in (0.0, 0.5, 1.0):
+        found, square = scale_rows(X, rows, scale, False)
+        assert np.allclose(found.toarray(), X / root_mean_squares**scale)
+        assert square == pytest.approx(np.mean(np.sum(found.toarray()[rows] ** 2, axis=1)))
+
+
+def test_a_feature_that_is_absent_from_the_rows_gets_a_finite_weight():
+    X = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 5.0]])
+    found, square = scale_rows(X, np.array([0, 1]), 1.0, True)
+    assert np.isfinite(found.toarray()).all()
+    assert square == pytest.approx(2)
+
+
+def test_rows_of_unequal_length_get_an_offset(table):
+    X, _ = table
+    every = np.arange(300)
+    assert scale_rows(X, every, 0.5, None)[0].constant > 0
+    assert scale_rows(normalize(X), every, 0.5, None)[0].constant == 0
+    assert scale_rows(X, every, 0.5, False)[0].constant == 0
+    assert scale_rows(normalize(X), every, 0.5, True)[0].constant > 0
+    with_empty_row = np.vstack((np.zeros((1, 3)), normalize(X)))
+    assert scale_rows(with_empty_row, np.arange(301), 0.5, None)[0].constant == 0
+
+
+def test_squares_are_those_of_the_rows_that_take_part(table):
+    X, _ = table
+    X = np.where(X > 1, X, 0)
+    rows = np.array([3, 7, 200])
+    for data in (X, sp.csr_matrix(X)):
+        columns, lengths = squares_of(data, rows)
+        assert np.allclose(columns, np.mean(X[rows] ** 2, axis=0))
+        assert np.allclose(lengths, np.linalg.norm(X[rows], axis=1))
+    binary = BinaryRows(np.array([0, 2, 3]), np.array([0, 1, 2]), 4)
+    assert np.allclose(squares_of(binary, np.arange(2))[0], [0.25, 0.25, 0.5, 0])
+
+
+def test_an_offset_tells_rows_apart_that_differ_in_length_alone(table):
+    X, y = table
+
+    def accuracy(offset):
+        model = RidgeFLRML(3, offset=offset, random_state=0).fit(X[:200], y[:200])
+        return knn_accuracy(model.transform(X[:200]), y[:200], model.transform(X[200:]), y[200:])
+
+    assert accuracy("auto") > 0.9 > 0.6 > accuracy(False)
+
+
+@pytest.mark.parametrize("short_side", [True, False])
+def test_the_unit_of_a_feature_does_not_matter_if_features_are_made_equal(table, short_side, monkeypatch):
+    if not short_side:
+        monkeypatch.setattr("flrml.ridge.subspace.SHORT_SIDE", {"rows": 0, "columns": 0})
+    X, y = table
+    given = {"ridge": 0.1, "within": 0.5, "local": 0.1, "rounds": 0, "scale": 1.0, "random_state": 0}
+    first, second = (
+        RidgeFLRML(3, **given, offset=False).fit(rows, y).transform(rows) for rows in (X, X * [1, 60, 9])
+    )
+    assert np.allclose(first @ first.T, second @ second.T, atol=1e-6 * abs(first @ first.T).max())
