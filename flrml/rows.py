@@ -129,7 +129,7 @@ def fingerprint(X: Any) -> str:
 
 def on_disk(X: Any) -> bool:
     """Tell whether the values of X lie in a memory map, so that reading them all is expensive."""
-    array = X.stored if isinstance(X, BinaryRows) else X.indices if sp.issparse(X) else X
+    array = X.stored if isinstance(X, BinaryRows) else getattr(X, "indices", None) if sp.issparse(X) else X
     while isinstance(array, np.ndarray):
         if isinstance(array, np.memmap):
             return True
