@@ -11,6 +11,7 @@ MODULES = (
     "alternatives",
     "voxels",
     "ridge",
+    "text",
     "distributed",
 )
 

@@ -1,7 +1,6 @@
 """M-FLRML: the same model from mini-batches, as a scikit-learn estimator."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,38 +12,16 @@ from sklearn.utils.random import sample_without_replacement
 from threadpoolctl import ThreadpoolController
 
 from flrml import stiefel
+from flrml.batches import BatchUpdate, batch_svd, read_batch
 from flrml.estimators import warn_if_close
 from flrml.loss import softplus
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric, require_solution
-from flrml.rows import add_product_transposed, check_scale, gram, is_dask, product
-from flrml.spectrum import RELATIVE_CUT, column_signs
+from flrml.rows import add_product_transposed, gram, is_dask, product
 from flrml.triplets import contrast_matrix, triplet_counts
 
 PADDING = 10  # a mini-batch has at least this many samples more than directions
 SMALLEST_SCALE = 1e-6
 WELL_CONDITIONED = 1e-6  # ratio of squared singular values above which a Gram matrix does in place of an SVD
-
-
-@dataclass(frozen=True)
-class BatchUpdate:
-    """The outcome of one mini-batch.
-
-    Attributes
-    ----------
-    X : rows
-        A few rows, dense or CSR.
-    C : ndarray
-        Their coefficients: the batch's own map is Xᵀ C.
-    weights : ndarray of shape (d,)
-        Weights s of the directions.
-    hinge : float
-        Mean hinge before the step, as a multiple of the margin.
-    """
-
-    X: Any
-    C: NDArray
-    weights: NDArray
-    hinge: float
 
 
 class MFLRML(LowRankMetric):
@@ -283,31 +260,3 @@ class MFLRML(LowRankMetric):
         self._apply_scale()
         require_solution(type(self).__name__, self._map)
         self.components_ = self._map.T
-
-
-def read_batch(X: Any, rows: NDArray) -> Any:
-    """Read some rows of X into memory; NaN or infinity in them is an error."""
-    batch = X[rows]
-    values = batch.data if sp.issparse(batch) else batch
-    if not np.isfinite(values).all():
-        raise ValueError("Input X contains NaN or infinity in the rows of a mini-batch")
-    check_scale(batch)
-    return batch
-
-
-def batch_svd(G: NDArray, degenerate: str) -> tuple[NDArray, NDArray]:
-    """Return singular values and left singular vectors of a batch from its Gram matrix.
-
-    Parameters
-    ----------
-    G : ndarray of shape (n, n)
-        The Gram matrix of the rows.
-    degenerate : str
-        Word for rows whose Gram matrix is zero.
-    """
-    values, V = np.linalg.eigh(G)
-    kept = values > RELATIVE_CUT**2 * max(values[-1], 0)
-    if not kept.any():
-        raise ValueError(f"all rows of a mini-batch are {degenerate}: nothing to learn")
-    V = V[:, kept][:, ::-1]
-    return np.sqrt(values[kept][::-1]), V * column_signs(V)

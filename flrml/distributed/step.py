@@ -11,8 +11,9 @@ from distributed import get_worker
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from flrml.batches import BatchUpdate, read_batch
 from flrml.distributed.stored import opened
-from flrml.minibatch import MFLRML, BatchUpdate, read_batch
+from flrml.minibatch import MFLRML
 from flrml.triplets import contrast_matrix, draw_triplets, triplet_counts
 
 

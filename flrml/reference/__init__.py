@@ -15,9 +15,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flrml import stiefel
+from flrml.batches import batch_svd
 from flrml.estimators import FLRML
 from flrml.loss import LossRows, MarginLoss, objective, slope, softplus
-from flrml.minibatch import MFLRML, batch_svd
+from flrml.minibatch import MFLRML
 from flrml.reference.rows import SMALLEST_SINGULAR_VALUE, CenteredRows, decompose_centered
 from flrml.reference.vote import farthest_vote
 from flrml.rows import RowOperator, gram, row_means

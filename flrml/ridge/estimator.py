@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from threadpoolctl import threadpool_limits
 
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
 from flrml.ridge.selection import Trial, select
@@ -167,6 +168,13 @@ class RidgeFLRML(LowRankMetric):
             None if self.offset == "auto" else bool(self.offset),
             self.margin,
         )
+        # Most matrices are too small for several BLAS threads, which on a busy machine take ten times as long.
+        with threadpool_limits(1, user_api="blas"):
+            self._solve(X, supervision, settings, random)
+        return self
+
+    def _solve(self, X: Any, supervision: Supervision, settings: Settings, random: np.random.RandomState) -> None:
+        """Choose a candidate, solve it on all rows, and keep the map."""
         given = {name: getattr(self, name) for name in ("ridge", "within", "local", "rounds")}
         trials = select(X, supervision, settings, given, random, self._report)
         self._set_choice(trials)
@@ -180,7 +188,6 @@ class RidgeFLRML(LowRankMetric):
         signs = column_signs(L_transposed)
         self.offset_: NDArray = (offset * signs).astype(X.dtype)
         self._set_result((L_transposed * signs).astype(X.dtype, copy=False).T, hinges, 1 + candidate.rounds)
-        return self
 
     def _check_supervision(self, X: Any, y: Any, triplets: Any, groups: Any) -> Supervision:
         """Return the given triplets, else the labels, as supervision."""

@@ -21,7 +21,6 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
-from threadpoolctl import threadpool_limits
 
 from flrml.ridge.pairs import pair_product
 from flrml.ridge.supervision import Supervision
@@ -90,17 +89,15 @@ class Plane:
         if number == 0:
             return C, []
         hinges, inverse = [], scipy.linalg.cho_factor(A, check_finite=False)
-        # Matrices of a round are too small for several BLAS threads, which on a busy machine cost dearly.
-        with threadpool_limits(1, user_api="blas"):
-            for a in range(number):
-                drawn = self.supervision.draw(round_rows(len(self.images)), random)
-                E = self.images[drawn]
-                Y = E @ C.astype(E.dtype)
-                i, j, w, hinge = self.supervision.subset(drawn).active_pairs(normalize(Y), margin)
-                hinges.append(hinge)
-                if len(i):
-                    G = scipy.linalg.cho_solve(inverse, E.T @ pair_product(i, j, w, Y, Y), check_finite=False)
-                    C = C + G * _step_length(Y, E @ G.astype(E.dtype), STEP / (a + 1) ** 0.5)
+        for a in range(number):
+            drawn = self.supervision.draw(round_rows(len(self.images)), random)
+            E = self.images[drawn]
+            Y = E @ C.astype(E.dtype)
+            i, j, w, hinge = self.supervision.subset(drawn).active_pairs(normalize(Y), margin)
+            hinges.append(hinge)
+            if len(i):
+                G = scipy.linalg.cho_solve(inverse, E.T @ pair_product(i, j, w, Y, Y), check_finite=False)
+                C = C + G * _step_length(Y, E @ G.astype(E.dtype), STEP / (a + 1) ** 0.5)
         return C, hinges
 
 
