@@ -20,7 +20,12 @@ def of_run(path: str | Path, experiment: str) -> RunRecord:
     ok = result["outcome"] == "ok"
     feeds = "tables, figure_front" + (", figure_convergence" if result["method"].startswith("flrml") else "")
     numbers = ("accuracy", "train_seconds", "evaluate_seconds", "peak_mb", "n_iter")
-    metrics = {name: result[name] for name in numbers if result.get(name) is not None}
+    # The table has no room for microseconds.
+    metrics = {
+        name: round(result[name], 4) if name.endswith("seconds") else result[name]
+        for name in numbers
+        if result.get(name) is not None
+    }
     metrics |= {name: value for name, value in result.items() if name.startswith("accuracy_")}
     chosen = {f"{name}.chosen": True for name in result.get("chosen", [])}
     failure = None if ok else f"{result['outcome']}: {result['reason']}"
