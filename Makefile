@@ -12,7 +12,7 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock run demo comparison ui prune publish report lint test test-real test-slow test-slurm fuzz bench clean
+.PHONY: help setup lock run demo comparison ui prune publish report docs lint test test-real test-slow test-slurm fuzz bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -31,7 +31,7 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 lock: $(READY) ## renew requirements.lock from pyproject.toml
-	uv pip compile --quiet --universal --python-version 3.11 --extra all --extra dev \
+	uv pip compile --quiet --universal --python-version 3.11 --extra all --extra docs --extra dev \
 	  --no-emit-index-url --no-header --generate-hashes --upgrade pyproject.toml -o requirements.lock
 
 run: $(READY) ## run the bundled default experiment: figures, tables and MLflow runs (CONFIG=… for another)
@@ -55,6 +55,10 @@ publish: ## copy tables and figures of a finished run to docs/results (CONFIG as
 report: $(READY) ## write report.html, every figure and table in one file, and add it to MLflow's run
 	snakemake --cores 1 --configfile $(CONFIG) --report report.html
 	@$(BIN)/python -m flrml.pipeline.experiment $(CONFIG) report.html
+
+docs: $(READY) ## build the documentation with its gallery into docs/_build/html, strictly
+	sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
 
 lint: $(READY) ## ruff (lint and format), snakefmt, snakemake --lint and mypy
 	ruff check .
@@ -82,5 +86,5 @@ bench: $(READY) ## speed and memory, each row two things measured side by side
 	$(BIN)/python -m benchmarks
 
 clean: ## remove the environment and everything that a run or a test wrote
-	rm -rf $(VENV) build *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .snakemake results report.html \
+	rm -rf $(VENV) build docs/_build docs/_generated docs/gallery *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis .snakemake results report.html \
 	  mlflow.db mlflow.db.lock mlartifacts

@@ -36,7 +36,7 @@ def embed(X: Any, L: NDArray, offset: NDArray | None = None) -> Any:
 class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A learned map x ↦ L x, or x ↦ L x + b for a subclass with an offset b (``offset_``).
 
-    A subclass learns L in ``fit`` and hands it to :meth:`_set_result`. ``neighbor_metric`` names how its embedded
+    A subclass learns L in ``fit`` and hands it to ``_set_result``. ``neighbor_metric`` names how its embedded
     rows are compared: by ``"cosine"``, by ``"euclidean"`` distance, or by the ``"bilinear"`` similarity xᵀ W x'
     with the matrix ``similarity_``.
     """

@@ -129,7 +129,7 @@ def knn_predict(
     vote: Vote = majority_vote,
     W: NDArray | None = None,
 ) -> NDArray:
-    """Predict the class of each test row from its nearest training rows; see :func:`knn_accuracy`."""
+    """Predict the class of each test row from its nearest training rows; see :func:`flrml.knn_accuracy`."""
     train, test = check_rows(train, "train"), check_rows(test, "test")
     labels = column_or_1d(y_train, warn=True)
     check_consistent_length(train, labels)
@@ -162,7 +162,7 @@ def knn_accuracy(
         Neighbours that vote.
     metric : {"cosine", "euclidean", "bilinear"}, default "cosine"
         Larger cosine, smaller distance, or larger similarity xᵀ W x' is nearer.
-    vote : callable, default :func:`majority_vote`
+    vote : callable, default :func:`flrml.neighbors.majority_vote`
         Chooses a class from the labels and squared distances of a row's neighbours.
         :func:`flrml.reference.farthest_vote` is that of the authors' code.
     W : ndarray of shape (D, D), optional

@@ -66,7 +66,7 @@ class FRML(ReducedBaseline):
         The map L = diag(√s) Qᵀ Uᵀ.
     n_iter_ : int
         Iterations done.
-    history_ : ndarray of shape (n_iter_ + 1,)
+    history_ : ndarray of shape (iterations + 1,)
         Objective at the start and after every iteration; it never rises.
     """
 

@@ -68,7 +68,7 @@ class LMNN(ReducedBaseline):
         The map L.
     n_iter_ : int
         Iterations done.
-    history_ : ndarray of shape (n_iter_ + 1,)
+    history_ : ndarray of shape (iterations + 1,)
         Objective at the start and after every iteration, each with the impostors of its time.
     """
 

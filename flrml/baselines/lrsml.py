@@ -60,7 +60,7 @@ class LRSML(ReducedBaseline):
         The map L with similarity (L x)ᵀ(L x').
     n_iter_ : int
         Iterations done.
-    history_ : ndarray of shape (n_iter_ + 1,)
+    history_ : ndarray of shape (iterations + 1,)
         Objective at W = I and after every iteration.
     """
 

@@ -57,7 +57,7 @@ class OASIS(ReducedBaseline):
         The reduction Uᵀ.
     n_iter_ : int
         Passes done.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (iterations,)
         Mean loss of the triplets of each pass, each before its own update.
     """
 

@@ -57,7 +57,7 @@ class SGDINC(Baseline):
         Eigenvalues s of M.
     n_iter_ : int
         Steps done.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (iterations,)
         Mean hinge of each batch before its step, plus λ tr(M).
     """
 

@@ -81,7 +81,7 @@ class RidgeFLRML(LowRankMetric):
         first, the others by score.
     n_iter_ : int
         1 for the closed form and 1 for each round.
-    history_ : ndarray of shape (n_rounds_,)
+    history_ : ndarray of shape (rounds,)
         Mean hinge before every round, as a multiple of the margin.
     n_features_in_ : int
         Number of features D.
