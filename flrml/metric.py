@@ -103,8 +103,8 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _check_rows(self, X: Any, *, reset: bool, lazy: bool = False, **checks: Any) -> Any:
-        """Validate X without copying it; with ``lazy``, values on disk are left unread, and scales unchecked."""
+    def _check_rows(self, X: Any, *, reset: bool, lazy: bool = False, scale: bool = True, **checks: Any) -> Any:
+        """Validate X without copying it; ``lazy`` leaves values on disk unread, ``scale`` checks their size."""
         if is_dask(X):
             raise ValueError(
                 f"{type(self).__name__} needs X in memory or in a memory map, got a dask array; "
@@ -129,7 +129,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             ensure_all_finite=not unread,
             **checks,
         )
-        if reset and not lazy:
+        if reset and scale and not unread:
             check_scale(X)
         return X
 

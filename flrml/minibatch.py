@@ -151,7 +151,8 @@ class MFLRML(LowRankMetric):
             from flrml.distributed import fit_mflrml
 
             return fit_mflrml(self, X, y, triplets, n_batches, callback, reset=reset)
-        X = self._check_rows(X, reset=reset, lazy=True, ensure_min_samples=3)
+        # The scale of a batch is checked when it is read; that of all rows would take longer than learning.
+        X = self._check_rows(X, reset=reset, lazy=True, scale=False, ensure_min_samples=3)
         if reset:
             warn_if_close(min(X.shape), X.shape[0], type(self).__name__)
             self._initialize(X.shape, X.dtype)
