@@ -19,7 +19,7 @@ from flrml.spectrum import Spectrum
 
 DESCENT = ("start_rounds", "null_steps")  # of methods that descend
 # Fitted attributes that are results, not parameters.
-NOT_CHOSEN = {"n_iter_", "n_features_in_", "best_score_"}
+NOT_CHOSEN = {"n_iter_", "n_features_in_", "best_score_", *(f"n_{name}_" for name in DESCENT)}
 
 
 def train(
@@ -119,9 +119,16 @@ def used_parameters(estimator: Any, spectrum: Spectrum | None, triplets: Any, n:
     found = {
         name.removesuffix("_").removeprefix("n_"): value
         for name, value in vars(estimator).items()
-        if name.endswith("_") and name not in NOT_CHOSEN and isinstance(value, float | int | str)
+        if name.endswith("_") and name not in NOT_CHOSEN
     }
-    chosen = {name: value for name, value in found.items() if used.get(name, "auto") == "auto"}
+    chosen = {
+        name: value
+        for name, value in found.items()
+        if used.get(name, "auto") == "auto" and isinstance(value, float | int)
+    }
+    # Of an array, such as an offset, it counts whether it is used.
+    arrays = {name: value for name, value in found.items() if used.get(name) == "auto" and name not in chosen}
+    chosen |= {name: bool(np.any(value)) for name, value in arrays.items()}
     used |= chosen
     if spectrum is not None:
         used |= {"max_rank": spectrum.settings["max_rank"], "rank": spectrum.rank}
