@@ -68,6 +68,11 @@ class BinaryRows:
         stored = self.stored[bounds[0] : bounds[-1]]
         return type(self)(bounds - bounds[0], stored, self.shape[1], self.dtype)
 
+    def take(self, rows: Any) -> "BinaryRows":
+        """Return some rows in the same form, in memory."""
+        stored, indptr = self._gather(rows)
+        return type(self)(indptr, stored, self.shape[1], self.dtype)
+
     def __getitem__(self, rows) -> sp.csr_matrix:
         """Return a CSR matrix of the given rows: a slice, a boolean mask or row numbers in any order."""
         return self._csr(*self._gather(rows))

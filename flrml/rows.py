@@ -105,6 +105,11 @@ def is_sparse(X: Any) -> bool:
     return sp.issparse(X) or isinstance(X, BinaryRows)
 
 
+def take_rows(X: Any, rows: NDArray) -> Any:
+    """Return some rows in memory, in the form in which X keeps them."""
+    return X.take(rows) if isinstance(X, BinaryRows) else X[rows]
+
+
 def row_blocks(X: Any, max_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
     """Yield slices that walk over the rows of X, each block of about ``max_bytes`` at most."""
     n, n_columns = X.shape

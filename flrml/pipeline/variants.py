@@ -26,7 +26,7 @@ class RetractedFLRML(FLRML):
 
 
 DESCENTS = ("flrml", "flrml-reference")
-MOST_ROUNDS = 10
+ROUNDS = (0, 1, 2, 4, 7, 10)
 
 
 def compare_variants(
@@ -83,12 +83,13 @@ def compare_variants(
 
         chosen = ridge()
         form = {"within": chosen.within_, "local": chosen.local_}
-        rounds = [ridge(ridge=chosen.ridge_, **form, rounds=number) for number in range(MOST_ROUNDS + 1)]
+        rounds = [ridge(ridge=chosen.ridge_, **form, rounds=number) for number in ROUNDS]
         return {
             "cosine": accuracy(None),
             "variants": {method: descend(method) for method in DESCENTS}
             | {
                 "flrml-ridge": {
+                    "steps": list(ROUNDS),
                     "accuracies": [accuracy(model) for model in rounds],
                     "objective": rounds[-1].history_.tolist(),
                     "choice": form | {"ridge": chosen.ridge_, "rounds": chosen.n_rounds_},

@@ -12,8 +12,9 @@ from threadpoolctl import threadpool_limits
 
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
 from flrml.ridge.selection import Trial, select
-from flrml.ridge.solver import Settings, Solver
+from flrml.ridge.solver import Settings, Solver, scaled_for
 from flrml.ridge.supervision import Labels, Supervision, Triplets
+from flrml.rows import take_rows
 from flrml.spectrum import column_signs
 from flrml.triplets import check_triplets
 
@@ -161,7 +162,7 @@ class RidgeFLRML(LowRankMetric):
         supervision = self._check_supervision(X, y, triplets, groups)
         if self.max_samples is not None and self.max_samples < X.shape[0]:
             rows = supervision.draw(self.max_samples, random)
-            X, supervision = X[rows], supervision.subset(rows)
+            X, supervision = take_rows(X, rows), supervision.subset(rows)
         settings = Settings(
             self.n_components,
             None if self.scale == "auto" else float(self.scale),
@@ -179,11 +180,13 @@ class RidgeFLRML(LowRankMetric):
         trials = select(X, supervision, settings, given, random, self._report)
         self._set_choice(trials)
         candidate = trials[0].candidate
-        solver = Solver(X, supervision, np.arange(X.shape[0]), candidate.form.local == 1, settings, random)
+        own = candidate.form.local == 1
+        scaled = scaled_for(X, own, settings)
+        solver = Solver(scaled, supervision, np.arange(X.shape[0]), own, settings, random)
         rank = solver.plane.rank
         self._check_directions(self.n_components, rank, f"the {rank} directions of the data")
         C, weights, hinges = solver.solve(candidate, random)
-        self.scale_, self.weights_ = solver.scale, weights.astype(X.dtype)
+        self.scale_, self.weights_ = scaled.scale, weights.astype(X.dtype)
         L_transposed, offset = solver.lift(C)
         signs = column_signs(L_transposed)
         self.offset_: NDArray = (offset * signs).astype(X.dtype)

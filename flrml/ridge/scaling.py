@@ -8,12 +8,14 @@ Rows of unequal length also get a constant as a further feature, which gives the
 cannot tell rows apart that differ in length only.
 """
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from flrml.binary import BinaryRows
 from flrml.rows import gram, product, product_transposed, row_blocks
 
 EQUAL = 1e-3  # spread of the lengths of rows, relative to the longest, up to which they count as equal
@@ -31,10 +33,17 @@ class ScaledRows:
         The weights w of the features.
     constant : float, default 0
         The constant c; 0 if there is none.
+    scale : float, default 0
+        Power of the root mean squares that the weights divide by.
+    mean_square : float, default 1
+        Mean squared length of the scaled rows.
     """
 
-    def __init__(self, X: Any, weights: NDArray, constant: float = 0.0):
+    def __init__(
+        self, X: Any, weights: NDArray, constant: float = 0.0, scale: float = 0.0, mean_square: float = 1.0
+    ):
         self.X, self.weights, self.constant = X, weights.astype(X.dtype), constant
+        self.scale, self.mean_square = scale, mean_square
         self.shape = (X.shape[0], X.shape[1] + (constant > 0))
         self.dtype = np.dtype(X.dtype)
 
@@ -56,8 +65,9 @@ class ScaledRows:
         dense = (rows.toarray() if sp.issparse(rows) else np.asarray(rows)) * self.weights
         return np.column_stack((dense, np.full(len(dense), self.constant, self.dtype))) if self.constant else dense
 
+    @cached_property
     def gram(self) -> NDArray[np.float64]:
-        """Return the inner products of the rows."""
+        """The inner products of the rows."""
         rows = self.X[:]
         scaled = rows @ sp.diags(self.weights) if sp.issparse(rows) else rows * self.weights
         return gram(sp.csr_matrix(scaled) if sp.issparse(rows) else scaled) + self.constant**2
@@ -69,21 +79,19 @@ class ScaledRows:
         return self.weights[:, None] * directions[:D], offset.astype(self.dtype)
 
 
-def scale_rows(X: Any, rows: NDArray, scale: float, offset: bool | None) -> tuple[ScaledRows, float]:
-    """Return scaled rows and their mean squared length.
+def scale_rows(X: Any, scale: float, offset: bool | None) -> ScaledRows:
+    """Return scaled rows.
 
     Parameters
     ----------
     X : rows of shape (n, D)
         The data.
-    rows : ndarray
-        Numbers of the rows whose root mean squares count.
     scale : float
         Power of the root mean squares by which features are divided.
     offset : bool or None
         Whether to append a constant; None does so if rows differ in length.
     """
-    squares, lengths = squares_of(X, rows)
+    squares, lengths = squares_of(X)
     total = float(squares.sum())
     if offset is None:
         lengths = lengths[lengths > 0]
@@ -91,13 +99,15 @@ def scale_rows(X: Any, rows: NDArray, scale: float, offset: bool | None) -> tupl
     roots = np.sqrt(np.maximum(squares, SMALLEST**2 * squares.max(initial=np.finfo(np.float64).tiny)))
     weights = roots**-scale
     constant = total ** ((1 - scale) / 2) if offset else 0.0
-    return ScaledRows(X, weights, constant), float(weights**2 @ squares) + constant**2
+    return ScaledRows(X, weights, constant, scale, float(weights**2 @ squares) + constant**2)
 
 
-def squares_of(X: Any, rows: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the mean square of each feature over some rows, and the length of each of these rows."""
-    taking_part = np.zeros(X.shape[0], dtype=X.dtype)
-    taking_part[rows] = 1
+def squares_of(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the mean square of each feature, and the length of each row."""
+    if isinstance(X, BinaryRows):  # p values of 1/√p
+        counts = X.counts()
+        columns = product_transposed(X, (np.maximum(counts, 1)[:, None] ** -0.5).astype(X.dtype))[:, 0]
+        return columns.astype(np.float64) / X.shape[0], (counts > 0).astype(np.float64)
     columns, lengths = np.zeros(X.shape[1]), np.zeros(X.shape[0])
     for block in row_blocks(X):
         part = X[block]
@@ -105,6 +115,6 @@ def squares_of(X: Any, rows: NDArray) -> tuple[NDArray[np.float64], NDArray[np.f
             squared = sp.csr_matrix((np.square(part.data), part.indices, part.indptr), part.shape)
         else:
             squared = np.square(part)
-        columns += squared.T @ taking_part[block]
+        columns += squared.T @ np.ones(part.shape[0], dtype=X.dtype)
         lengths[block] = np.sqrt(squared @ np.ones(X.shape[1], dtype=X.dtype))
-    return columns / max(len(rows), 1), lengths[rows]
+    return columns / X.shape[0], lengths

@@ -1,7 +1,7 @@
 """The choice of the parameters of RidgeFLRML on held-out rows, by grid search.
 
 1. A fifth of the rows is held out, groups together; of few rows, each fifth in turn; of many, a sample is searched.
-   The held-out rows take no part in the scaling, the subspace, the whitening or the map.
+   The held-out rows take no part in the subspace, the whitening or the map.
 2. Discriminants are tried with every power of ten among the eigenvalues of the scatter as ridge, judged by a sample
    of the held-out rows; then the best ridge, half powers of ten around it and the other forms, judged by all.
 3. The cosine of X itself is judged by the sample. If it is far behind, the best discriminants win.
@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 
 from flrml.exceptions import FlrmlWarning
 from flrml.ridge.plane import Form
-from flrml.ridge.solver import Candidate, Settings, Solver
+from flrml.ridge.scaling import ScaledRows
+from flrml.ridge.solver import Candidate, Settings, Solver, scaled_for
 from flrml.ridge.supervision import Parts, Supervision
+from flrml.rows import take_rows
 
 # Forms of discriminants, and the data's own geometry.
 FORMS = (Form(0.9, 0.1), Form(1.0, 0.1), Form(0.0, 0.1), Form(0.0, 1.0))
@@ -51,6 +53,8 @@ class Fold:
     ----------
     X : rows of shape (n, D)
         The data.
+    scaled : callable
+        Returns them scaled, for discriminants or, if its argument is true, for the data's own geometry.
     supervision : Supervision
         Labels or triplets of all rows.
     parts : pair of ndarrays
@@ -62,10 +66,16 @@ class Fold:
     """
 
     def __init__(
-        self, X: Any, supervision: Supervision, parts: Parts, settings: Settings, random: np.random.RandomState
+        self,
+        X: Any,
+        scaled: Callable[[bool], ScaledRows],
+        supervision: Supervision,
+        parts: Parts,
+        settings: Settings,
+        random: np.random.RandomState,
     ):
         rows, held = parts
-        self.X, self.supervision, self.settings = X, supervision, settings
+        self.X, self.scaled, self.supervision, self.settings = X, scaled, supervision, settings
         self.learned_from, self._subset = rows, supervision.subset(rows)
         self.all = (at_most(REFERENCES, rows, random), held)
         few = len(supervision.groups) < FEW_ROWS
@@ -76,7 +86,7 @@ class Fold:
 
     def _solver(self, own: bool) -> Solver:
         random = np.random.RandomState(self.seed)
-        return Solver(self.X, self._subset, self.learned_from, own, self.settings, random)
+        return Solver(self.scaled(own), self._subset, self.learned_from, own, self.settings, random)
 
     def _solve(self, candidate: Candidate) -> NDArray:
         solver = self.solver(candidate.form.local == 1)
@@ -169,8 +179,9 @@ def select(
         return [Trial(default)]
     if X.shape[0] > SEARCHED:
         rows = supervision.draw(SEARCHED, random)
-        X, supervision = X[rows], supervision.subset(rows)
-    folds = [Fold(X, supervision, parts, settings, random) for parts in held_out(supervision, random)]
+        X, supervision = take_rows(X, rows), supervision.subset(rows)
+    scaled = functools.cache(lambda own: scaled_for(X, own, settings))
+    folds = [Fold(X, scaled, supervision, parts, settings, random) for parts in held_out(supervision, random)]
     if not folds:  # too few rows to hold any out
         return [Trial(default)]
     selection = Selection(folds, report)

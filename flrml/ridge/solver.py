@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flrml.ridge.plane import Form, Plane
-from flrml.ridge.scaling import scale_rows
+from flrml.ridge.scaling import ScaledRows, scale_rows
 from flrml.ridge.subspace import DISCRIMINANTS, LEADING, build_subspace
 from flrml.ridge.supervision import Supervision
 
@@ -33,8 +33,8 @@ class Settings:
     margin: float = 0.1
 
 
-class Solver:
-    """Solve candidates on some rows, either discriminants or the data's own geometry.
+def scaled_for(X: Any, own: bool, settings: Settings) -> ScaledRows:
+    """Return the rows that candidates are solved on.
 
     Discriminants use scaled features, and an offset if rows differ in length; the own geometry is that of the rows
     as they are.
@@ -43,6 +43,22 @@ class Solver:
     ----------
     X : rows of shape (n, D)
         The data.
+    own : bool
+        Whether the candidates are those of the data's own geometry.
+    settings : Settings
+        What all candidates have in common.
+    """
+    scale = settings.scale if settings.scale is not None else 0.0 if own else SCALE
+    return scale_rows(X, scale, settings.offset if settings.offset is not None else False if own else None)
+
+
+class Solver:
+    """Solve candidates on some rows, either discriminants or the data's own geometry.
+
+    Parameters
+    ----------
+    scaled : ScaledRows of shape (n, D)
+        The data, from :func:`scaled_for`.
     supervision : Supervision
         Labels or triplets of the rows to learn from alone.
     rows : ndarray
@@ -57,21 +73,17 @@ class Solver:
 
     def __init__(
         self,
-        X: Any,
+        scaled: ScaledRows,
         supervision: Supervision,
         rows: NDArray,
         own: bool,
         settings: Settings,
         random: np.random.RandomState,
     ):
-        self.settings = settings
-        scale = settings.scale if settings.scale is not None else 0.0 if own else SCALE
-        offset = settings.offset if settings.offset is not None else False if own else None
-        self._scaled, square = scale_rows(X, rows, scale, offset)
-        self.scale, self.offset = scale, self._scaled.constant > 0
-        self.mean_eigenvalue = square * len(rows) / min(len(rows), self._scaled.shape[1])
+        self.settings, self._scaled = settings, scaled
+        self.mean_eigenvalue = scaled.mean_square * len(rows) / min(len(rows), scaled.shape[1])
         shape = LEADING if own else DISCRIMINANTS
-        self.subspace = build_subspace(self._scaled, supervision, rows, settings.d, shape, random)
+        self.subspace = build_subspace(scaled, supervision, rows, settings.d, shape, random)
         self.plane = Plane(self.subspace.images[rows], supervision, settings.d)
 
     def ridges(self) -> list[float]:

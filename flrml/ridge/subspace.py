@@ -34,6 +34,8 @@ WIDTH = 10  # columns of a block at least; classes are filled up with random col
 MOST_CLASSES = 150  # of more classes, the leading directions of their means start the blocks
 SHORT_SIDE = {"rows": 400, "columns": 200}  # a side up to this length is taken whole
 DENSE = 0.1  # share of non-zeros above which rows of few columns are stored dense
+MANY_COLUMNS = 50  # per row: from here on, products with X Xᵀ itself are cheaper than two with X
+GRAM_ROWS = 3000  # up to which it is formed
 SOUND = 100  # lengths below this many units of rounding, relative to the longest, are noise
 
 
@@ -86,7 +88,7 @@ def build_subspace(
         return Subspace(X.toarray(), X, None)
     if method == "rows":
         basis = np.eye(X.shape[0])[:, rows]
-        return _in_coordinates(X, basis, X.gram()[:, rows], rows)
+        return _in_coordinates(X, basis, X.gram[:, rows], rows)
     krylov = _Krylov(X, rows)
     start = supervision.class_indicators()
     if start is None:  # triplets: contrasts of the leading directions take the place of classes
@@ -124,6 +126,9 @@ class _Krylov:
         self.X, self.rows = X, rows
         self._basis = np.empty((len(rows), 0), dtype=X.dtype)
         self._images: list[NDArray] = []
+        n, n_columns = X.shape
+        wide = n <= GRAM_ROWS and n_columns >= MANY_COLUMNS * n
+        self._K = X.gram[:, rows].astype(X.dtype) if wide else None
 
     def extend(self, start: NDArray, n_blocks: int) -> None:
         """Add a number of blocks that begin with the columns of ``start``, given for the rows alone."""
@@ -132,10 +137,15 @@ class _Krylov:
             block = self._orthonormal(block.astype(self.X.dtype))
             if block.shape[1] == 0:  # the space is complete
                 return
-            Z = self.X.product_transposed(_scatter_rows(block, self.rows, self.X))
             self._basis = np.hstack((self._basis, block))
-            self._images.append(self.X.product(Z))
+            self._images.append(self._product(block))
             block = self._images[-1][self.rows]
+
+    def _product(self, block: NDArray) -> NDArray:
+        """Return K times a block."""
+        if self._K is not None:
+            return self._K @ block
+        return self.X.product(self.X.product_transposed(_scatter_rows(block, self.rows, self.X)))
 
     def basis_and_images(self) -> tuple[NDArray, NDArray]:
         """Return B with zeros for rows that take no part, and K B."""

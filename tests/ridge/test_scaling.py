@@ -4,8 +4,8 @@ import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from flrml import RidgeFLRML, knn_accuracy
+from flrml.binary import BinaryRows, RunRows, find_runs
 from flrml.ridge.scaling import ScaledRows, scale_rows, squares_of
-from flrml.rows import BinaryRows
 
 
 @pytest.fixture
@@ -33,49 +33,50 @@ def test_products_are_those_of_the_dense_rows(constant, kind):
     assert np.allclose(found.product(B), expected @ B)
     assert np.allclose(found.product_transposed(R), expected.T @ R)
     assert np.allclose(found.toarray(), expected)
-    assert np.allclose(found.gram(), expected @ expected.T)
+    assert np.allclose(found.gram, expected @ expected.T)
     L_transposed, offset = found.unscale(B)
     assert np.allclose(X @ L_transposed + offset, expected @ B)
 
 
 def test_features_are_divided_by_a_power_of_their_root_mean_square(table):
     X, _ = table
-    rows = np.arange(0, 300, 2)
-    root_mean_squares = np.sqrt(np.mean(X[rows] ** 2, axis=0))
+    root_mean_squares = np.sqrt(np.mean(X**2, axis=0))
     for scale in (0.0, 0.5, 1.0):
-        found, square = scale_rows(X, rows, scale, False)
+        found = scale_rows(X, scale, False)
         assert np.allclose(found.toarray(), X / root_mean_squares**scale)
-        assert square == pytest.approx(np.mean(np.sum(found.toarray()[rows] ** 2, axis=1)))
+        assert found.mean_square == pytest.approx(np.mean(np.sum(found.toarray() ** 2, axis=1)))
+        assert found.scale == scale
 
 
-def test_a_feature_that_is_absent_from_the_rows_gets_a_finite_weight():
-    X = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 5.0]])
-    found, square = scale_rows(X, np.array([0, 1]), 1.0, True)
+def test_a_feature_that_is_always_zero_gets_a_finite_weight():
+    found = scale_rows(np.array([[1.0, 0.0], [1.0, 0.0]]), 1.0, True)
     assert np.isfinite(found.toarray()).all()
-    assert square == pytest.approx(2)
+    assert found.mean_square == pytest.approx(2)
 
 
 def test_rows_of_unequal_length_get_an_offset(table):
     X, _ = table
-    every = np.arange(300)
-    assert scale_rows(X, every, 0.5, None)[0].constant > 0
-    assert scale_rows(normalize(X), every, 0.5, None)[0].constant == 0
-    assert scale_rows(X, every, 0.5, False)[0].constant == 0
-    assert scale_rows(normalize(X), every, 0.5, True)[0].constant > 0
+    assert scale_rows(X, 0.5, None).constant > 0
+    assert scale_rows(normalize(X), 0.5, None).constant == 0
+    assert scale_rows(X, 0.5, False).constant == 0
+    assert scale_rows(normalize(X), 0.5, True).constant > 0
     with_empty_row = np.vstack((np.zeros((1, 3)), normalize(X)))
-    assert scale_rows(with_empty_row, np.arange(301), 0.5, None)[0].constant == 0
+    assert scale_rows(with_empty_row, 0.5, None).constant == 0
 
 
-def test_squares_are_those_of_the_rows_that_take_part(table):
+def test_squares_are_means_over_rows_of_any_kind(table):
     X, _ = table
     X = np.where(X > 1, X, 0)
-    rows = np.array([3, 7, 200])
     for data in (X, sp.csr_matrix(X)):
-        columns, lengths = squares_of(data, rows)
-        assert np.allclose(columns, np.mean(X[rows] ** 2, axis=0))
-        assert np.allclose(lengths, np.linalg.norm(X[rows], axis=1))
-    binary = BinaryRows(np.array([0, 2, 3]), np.array([0, 1, 2]), 4)
-    assert np.allclose(squares_of(binary, np.arange(2))[0], [0.25, 0.25, 0.5, 0])
+        columns, lengths = squares_of(data)
+        assert np.allclose(columns, np.mean(X**2, axis=0))
+        assert np.allclose(lengths, np.linalg.norm(X, axis=1))
+    ones = sp.csr_matrix(np.array([[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]))
+    runs, indptr = find_runs(ones.indices, ones.indptr)
+    for binary in (BinaryRows(ones.indptr, ones.indices, 4), RunRows(indptr, runs, 4)):
+        columns, lengths = squares_of(binary)
+        assert np.allclose(columns, [1 / 6, 1 / 6, 1 / 3, 0])
+        assert np.allclose(lengths, [1, 1, 0])
 
 
 def test_an_offset_tells_rows_apart_that_differ_in_length_alone(table):

@@ -128,3 +128,14 @@ def test_contrasts_of_triplets_are_in_the_space(only_krylov, tall):
     wanted = X.T @ supervision.contrast(leading)
     Z = directions(found, X)
     assert np.linalg.norm(wanted - Z @ (Z.T @ wanted)) < 1e-3 * np.linalg.norm(wanted)
+
+
+def test_a_short_wide_matrix_gives_the_same_subspace_from_its_gram_matrix(monkeypatch):
+    random = np.random.RandomState(0)
+    X, y = random.standard_normal((420, 600)), np.arange(420) % 5
+    found = []
+    for many in (10**9, 1):
+        monkeypatch.setattr(subspace, "MANY_COLUMNS", many)
+        built = build(X, Labels(y), np.arange(0, 420, 2))
+        found.append(built.images @ built.images.T)
+    assert np.allclose(found[0], found[1])

@@ -12,6 +12,7 @@ rule figure_smoothing:
     log:
         f"{RESULTS}/logs/figures/smoothing.log",
     localrule: True
+    priority: 3
     conda:
         "../../envs/flrml.yaml"
     script:

@@ -106,11 +106,15 @@ def _follow(panel: Axes, below: Axes, result: dict, rows: list[tuple]) -> None:
     for style, (method, followed) in enumerate(result["variants"].items()):
         look: Any = {"marker": MARKERS[style], "color": COLOURS[style], "label": METHODS[method].label}
         accuracies = 100 * np.array(followed["accuracies"])
-        panel.plot(accuracies, **look)
+        steps = followed.get("steps", range(len(accuracies)))
+        panel.plot(steps, accuracies, **look)
         relative = np.array(followed["objective"])
         relative = relative / relative[0] if len(relative) else relative
         below.plot(relative, **look)
-        rows += [(result["dataset"], method, step, "accuracy", a / 100) for step, a in enumerate(accuracies)]
+        rows += [
+            (result["dataset"], method, step, "accuracy", a / 100)
+            for step, a in zip(steps, accuracies, strict=True)
+        ]
         rows += [(result["dataset"], method, step, "relative objective", f) for step, f in enumerate(relative)]
     panel.axhline(100 * result["cosine"], color="black", linestyle=":", linewidth=1.2, label="cosine on X")
     rows.append((result["dataset"], "cosine", 0, "accuracy", result["cosine"]))
