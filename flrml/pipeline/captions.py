@@ -1,5 +1,6 @@
-"""Write the captions of figures: what is shown, the claims of the paper about it, and whether the runs agree."""
+"""Write the texts of the report: captions of figures, and its first page."""
 
+import csv
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -23,3 +24,37 @@ def write_caption(stem: str | Path, shown: str | Path, results: Iterable[str]) -
     claims = caption(Path(stem).name, results)
     with atomic_write(f"{stem}.rst") as beside:
         beside.write_text(f"{text}\n\n{claims}".strip() + "\n")
+
+
+def write_front_page(path: str | Path, experiment: str, summary: str | Path, claims: str | Path) -> None:
+    """Write the first page of the report in reStructuredText: the headline results, and the paper's claims.
+
+    Parameters
+    ----------
+    path : path
+        File to write.
+    experiment : str
+        Name of the experiment.
+    summary, claims : paths
+        The two tables as CSV.
+    """
+    parts = [
+        f"Experiment **{experiment}**: 5-NN accuracy on the test parts, and seconds of training.",
+        _table(summary),
+        "What the paper claims, and what this experiment measures:",
+        _table(claims),
+        "Figures and tables are in the menu; tables are sorted by a click on the head of a column.",
+    ]
+    with atomic_write(path) as beside:
+        beside.write_text("\n\n".join(parts) + "\n")
+
+
+def _table(path: str | Path) -> str:
+    """Return a CSV file as a table in reStructuredText."""
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    lines = [".. list-table::", "   :header-rows: 1", ""]
+    for row in rows:
+        cells = [cell.replace("*", "\\*").replace("|", "\\|").replace("_", "\\_") or "–" for cell in row]
+        lines += [f"   {'*' if number == 0 else ' '} - {cell}" for number, cell in enumerate(cells)]
+    return "\n".join(lines)

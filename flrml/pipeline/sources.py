@@ -3,6 +3,7 @@
 import ast
 import os
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,12 +29,17 @@ def source_files(*modules: str, deferred: bool = False) -> list[str]:
         if name in found or name in REGISTRIES - set(modules):
             continue
         found[name] = _file(name)
-        waiting += _imports(name, found[name], deferred)
+        waiting += _imports(found[name], deferred)
     return sorted(os.path.relpath(path) for path in found.values())
 
 
-def _imports(name: str, path: Path, deferred: bool) -> Iterator[str]:
-    """Yield the modules of flrml that a module imports."""
+@cache
+def _imports(path: Path, deferred: bool) -> tuple[str, ...]:
+    """Return the modules of flrml that a module imports; asked for once per job, so kept."""
+    return tuple(_find_imports(path, deferred))
+
+
+def _find_imports(path: Path, deferred: bool) -> Iterator[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree) if deferred else _module_level(tree):
         if isinstance(node, ast.Import):
@@ -59,10 +65,12 @@ def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
         ]
 
 
+@cache
 def _exists(name: str) -> bool:
     return find_spec(name) is not None
 
 
+@cache
 def _file(name: str) -> Path:
     spec = find_spec(name)
     if spec is None or spec.origin is None:

@@ -1,11 +1,36 @@
-"""Tables as CSV, Markdown and LaTeX (booktabs)."""
+"""Tables as CSV, Markdown, LaTeX (booktabs) and HTML that sorts."""
 
 import csv
 import io
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
 from flrml.files import atomic_write
+
+# A page of its own: a click on a head sorts by the first number of the cells, or by their text.
+PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><style>
+body {{ font: 14px/1.4 system-ui, sans-serif; margin: 1.5em; }}
+table {{ border-collapse: collapse; }}
+th, td {{ padding: .3em .7em; border-bottom: 1px solid #ddd; text-align: {align}; vertical-align: top; }}
+th:first-child, td:first-child {{ text-align: left; }}
+th {{ cursor: pointer; border-bottom: 2px solid #444; position: sticky; top: 0; background: white; }}
+p {{ color: #555; max-width: 60em; }}
+</style></head><body><table><thead>{head}</thead><tbody>{body}</tbody></table><p>{note}</p><script>
+const number = text => parseFloat(text.replace(/,/g, "").replace("−", "-"));
+document.querySelectorAll("th").forEach((head, column) => head.onclick = () => {{
+  const body = document.querySelector("tbody"), up = head.dataset.up !== "1";
+  head.dataset.up = up ? "1" : "";
+  const key = row => row.children[column].textContent;
+  [...body.rows].sort((a, b) => {{
+    const [x, y] = [number(key(a)), number(key(b))];
+    const order = isNaN(x) && isNaN(y) ? key(a).localeCompare(key(b)) : isNaN(x) ? 1 : isNaN(y) ? -1 : x - y;
+    return up ? order : -order;
+  }}).forEach(row => body.append(row));
+}});
+</script></body></html>
+"""
 
 
 @dataclass(frozen=True)
@@ -49,9 +74,19 @@ class Table:
         note = "".join(f"\n% {line}" for line in self.note.splitlines())
         return "\n".join(lines) + note + "\n"
 
+    def html(self) -> str:
+        """A page whose rows are sorted by a click on the head of a column."""
+        head = "<tr>" + "".join(f"<th>{escape(cell)}</th>" for cell in self.head) + "</tr>"
+        body = ""
+        for row in self.rows:
+            cells = (f"<b>{escape(c.text)}</b>" if c.bold else escape(c.text) for c in row)
+            body += "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+        return PAGE.format(head=head, body=body, note=escape(self.note), align="left" if self.words else "right")
+
     def write(self, stem: str | Path) -> None:
-        """Write ``stem``.csv, .md and .tex."""
-        for suffix, content in ((".csv", self.csv()), (".md", self.markdown()), (".tex", self.latex())):
+        """Write ``stem``.csv, .md, .tex and .html."""
+        formats = {".csv": self.csv, ".md": self.markdown, ".tex": self.latex, ".html": self.html}
+        for suffix, content in ((suffix, make()) for suffix, make in formats.items()):
             with atomic_write(f"{stem}{suffix}") as beside:
                 beside.write_text(content)
 

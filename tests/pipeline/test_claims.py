@@ -1,10 +1,12 @@
 """Each claim is checked on hand-made results that agree with it, and on some that do not."""
 
 import pytest
+from docutils.core import publish_parts
 
-from flrml.pipeline.captions import write_caption
+from flrml.pipeline.captions import write_caption, write_front_page
 from flrml.pipeline.claims import CLAIMS, Evidence
 from flrml.pipeline.comparison import claims_table
+from flrml.pipeline.tables import Cell, Table
 from tests.pipeline.results import files, growth, point, run
 
 
@@ -146,3 +148,14 @@ def test_a_caption_says_what_is_shown_and_whether_the_runs_agree(tmp_path):
     ]
     write_caption(tmp_path / "front", tmp_path / "shown.rst", paths)
     assert (tmp_path / "front.rst").read_text() == "Objective per iteration.\n"
+
+
+def test_the_front_page_holds_the_headline_and_the_claims(tmp_path):
+    Table(["data set", "FLRML"], [[Cell("a_b"), Cell("")]]).write(tmp_path / "summary")
+    claims_table(Evidence()).write(tmp_path / "claims")
+    write_front_page(tmp_path / "front.rst", "mine", tmp_path / "summary.csv", tmp_path / "claims.csv")
+    text = (tmp_path / "front.rst").read_text()
+    assert "Experiment **mine**" in text
+    page = publish_parts(text, writer_name="html", settings_overrides={"report_level": 1, "halt_level": 1})["body"]
+    assert "a_b" in page
+    assert page.count("cannot be tested here") == len(CLAIMS)

@@ -156,7 +156,7 @@ def test_data_sets_stand_beside_the_papers():
     assert [cell.text for cell in left_out][-2:] == ["29,992, 4,813, 4,812, 4", "missing: a file is not there"]
 
 
-def test_the_three_formats_hold_the_same(tmp_path):
+def test_the_formats_hold_the_same(tmp_path):
     table = Table(
         ["method", "a_b %"], [[Cell("x|y, z"), Cell("1 ± 2", bold=True)], [Cell("D²"), Cell("−3")]], "Note."
     )
@@ -170,6 +170,9 @@ def test_the_three_formats_hold_the_same(tmp_path):
     assert r"method & a\_b \% \\" in latex
     assert r"x$|$y, z & \textbf{1 $\pm$ 2} \\" in latex
     assert r"D$^2$ & $-$3 \\" in latex
+    page = (tmp_path / "table.html").read_text()
+    assert "<td>x|y, z</td><td><b>1 ± 2</b></td>" in page
+    assert "<p>Note.</p>" in page
     assert [rule for rule in (r"\toprule", r"\midrule", r"\bottomrule") if rule not in latex] == []
 
 

@@ -100,6 +100,6 @@ def test_the_report_holds_every_figure_and_table_in_one_file(project):
     report = (project.work / "report.html").read_text()
     for path in sorted((project.results / "figures").glob("*.png")):
         assert base64.b64encode(path.read_bytes()).decode() in report, path.name
-    for path in sorted((project.results / "tables").glob("*.csv")):
+    for path in sorted((project.results / "tables").glob("*.html")):
         assert f"tables/{path.name}" in report
     assert re.findall(r"""<(?:script|link|img)[^>]+(?:src|href)=["']?(?:https?:)?//""", report) == []

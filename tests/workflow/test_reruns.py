@@ -26,7 +26,14 @@ def test_an_added_sweep_point_runs_only_itself(project):
     config = copy.deepcopy(TINY)
     config["figures"]["margin"]["ratios"].append(2.0)
     before = project.numbers()
-    expected = {"sweep": 2, "figure_margin": 1, "table_claims": 1, "track": 1, "track_experiment": 1}
+    expected = {
+        "sweep": 2,
+        "figure_margin": 1,
+        "table_claims": 1,
+        "front_page": 1,
+        "track": 1,
+        "track_experiment": 1,
+    }
     assert project.executed(config=config) == expected
     after = project.numbers()
     assert set(after) - set(before) == {
@@ -61,7 +68,7 @@ def test_an_edit_of_figure_code_only_redraws_with_the_edited_code(project):
 
 def test_an_edit_of_table_code_only_rewrites_tables(project):
     project.edit("pipeline/comparison.py", "NOTE = (", "NOTE = (\n    ")
-    assert project.planned() == TABULATED | {"table_datasets": 1, "track_experiment": 1}
+    assert project.planned() == TABULATED | {"table_datasets": 1, "front_page": 1, "track_experiment": 1}
 
 
 def test_an_edit_of_a_solver_retrains_without_a_new_svd(project):

@@ -34,7 +34,11 @@ FIGURE_SETTINGS = config["figures"]
 if (ROOT / "flrml").is_dir():
     os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
 # Cores of this machine that a run may use, or on a cluster the most that one submission may.
-ALL_CORES = workflow.cores or 1
+# Drawing the graph needs none.
+try:
+    ALL_CORES = workflow.cores or 1
+except WorkflowError:
+    ALL_CORES = 1
 
 
 # Files that a full disk or a power cut left half-written are made again. Jobs of a run do not look.
@@ -190,7 +194,7 @@ def caption_file(name):
 
 
 def table_outputs(name):
-    """Return the output files of a table; the CSV goes into the report."""
+    """Return the output files of a table; the page that sorts goes into the report."""
     stem = f"{RESULTS}/tables/{name}"
-    caption = f"../report/table_{name}.rst"
-    return [f"{stem}.md", report(f"{stem}.csv", caption=caption, category="Tables"), f"{stem}.tex"]
+    page = report(f"{stem}.html", caption=f"../report/table_{name}.rst", category="Tables")
+    return [f"{stem}.md", f"{stem}.csv", f"{stem}.tex", page]

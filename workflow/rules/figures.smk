@@ -11,8 +11,8 @@ rule figure_smoothing:
         figure_outputs("smoothing", "The method"),
     log:
         f"{RESULTS}/logs/figures/smoothing.log",
-    localrule: True
     priority: 3
+    localrule: True
     conda:
         "../../envs/flrml.yaml"
     script:

@@ -5,6 +5,12 @@ if all_metrics():
 if any(REGISTRY[d["source"]].paper for d in DATASETS.values() if d["source"] in REGISTRY and "study" not in d):
     TABLE_NAMES.append("reproduction")
 TABLES = [f"{RESULTS}/tables/{name}.md" for name in TABLE_NAMES]
+FRONT_PAGE = [f"{RESULTS}/front_page.rst"] if all_metrics() else []
+if all_metrics():
+
+    report: os.path.abspath(FRONT_PAGE[0])
+
+
 SVD_RECORDS = [f"{RESULTS}/svd/{name}/plain.json" for name in DATASETS if settings(name)["svd"]]
 METAS = expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS)
 
@@ -123,3 +129,22 @@ use rule table_datasets as table_splits with:
         table_outputs("splits"),
     log:
         f"{RESULTS}/logs/tables/splits.log",
+
+
+rule front_page:
+    """Write the first page of the report."""
+    input:
+        summary=f"{RESULTS}/tables/summary.csv",
+        claims=f"{RESULTS}/tables/claims.csv",
+        code=sources("pipeline.captions"),
+    output:
+        f"{RESULTS}/front_page.rst",
+    log:
+        f"{RESULTS}/logs/front_page.log",
+    localrule: True
+    conda:
+        "../../envs/flrml.yaml"
+    params:
+        experiment=lambda wildcards: config["experiment"],
+    script:
+        "../scripts/front_page.py"
