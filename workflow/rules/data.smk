@@ -21,6 +21,5 @@ rule prepare:
     params:
         source=lambda wildcards: settings(wildcards.dataset)["source"],
         options=lambda wildcards: settings(wildcards.dataset)["options"],
-        raw_dir=RAW_DIR,
     script:
         "../scripts/prepare.py"

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 from flrml.datasets import prepare
@@ -9,7 +10,8 @@ with logged(snakemake.log[0]) as say:
         snakemake.params.source,
         Path(snakemake.output.meta).parent,
         options=snakemake.params.options,
-        raw_dir=snakemake.params.raw_dir,
+        # Not a parameter of the rule: the same files in another folder give the same data.
+        raw_dir=os.environ.get("FLRML_RAW_DIR") or snakemake.config["raw_dir"],
         n_jobs=snakemake.threads,
     )
     train, test = (meta["splits"][part]["shape"] for part in ("train", "test"))
