@@ -12,6 +12,8 @@ SEGMENT = 200
 # A run is kept as 256 · start + length in 32 bits.
 LENGTH_BITS = 8
 MAX_RUN_COLUMNS = 2 ** (32 - LENGTH_BITS)
+# Rows that are decoded at once.
+ROWS_AT_ONCE = 2**12
 
 
 class BinaryRows:
@@ -61,6 +63,15 @@ class BinaryRows:
     def counts(self) -> NDArray[np.int64]:
         """Return the number of ones in each row."""
         return np.asarray(self.indptr[1:], dtype=np.int64) - self.indptr[:-1]
+
+    def column_squares(self) -> NDArray[np.float64]:
+        """Return the sum of squares of each column."""
+        squares = np.zeros(self.shape[1])
+        for start in range(0, self.shape[0], ROWS_AT_ONCE):
+            columns, indptr = self._gather(slice(start, start + ROWS_AT_ONCE))
+            counts = np.diff(indptr)
+            squares += np.bincount(columns, np.repeat(1 / np.maximum(counts, 1), counts), self.shape[1])
+        return squares
 
     def view(self, start: int, stop: int) -> "BinaryRows":
         """Return consecutive rows in the same form, without reading them."""
@@ -155,11 +166,23 @@ class RunRows(BinaryRows):
     def counts(self) -> NDArray[np.int64]:
         """Return the number of ones in each row."""
         counts = np.zeros(self.shape[0], dtype=np.int64)
-        step = 2**12
-        for start in range(0, self.shape[0], step):
-            runs, indptr = self._gather(slice(start, start + step))
-            counts[start : start + step] = _sums_of_rows(decode(runs)[1], indptr)
+        for start in range(0, self.shape[0], ROWS_AT_ONCE):
+            runs, indptr = self._gather(slice(start, start + ROWS_AT_ONCE))
+            counts[start : start + ROWS_AT_ONCE] = _sums_of_rows(decode(runs)[1], indptr)
         return counts
+
+    def column_squares(self) -> NDArray[np.float64]:
+        """Return the sum of squares of each column, exactly 0 for one without ones."""
+        changes = np.zeros(self.shape[1] + 1)
+        for start in range(0, self.shape[0], ROWS_AT_ONCE):
+            runs, indptr = self._gather(slice(start, start + ROWS_AT_ONCE))
+            starts, lengths = decode(runs)
+            counts = np.maximum(_sums_of_rows(lengths, indptr), 1)
+            squares = np.repeat(1 / counts, np.diff(indptr))
+            for columns, sign in ((starts, 1), (starts + lengths, -1)):
+                changes += sign * np.bincount(columns, squares, len(changes))
+        sums = np.cumsum(changes)[:-1]
+        return np.where(sums > 1e-12 * sums.max(initial=0), sums, 0)
 
     def steps(self, rows: Any) -> sp.csr_matrix:
         """Return the rows of S, where X = S U: two entries per run."""

@@ -7,6 +7,7 @@ from sklearn.preprocessing import normalize
 
 from flrml import rows
 from flrml.binary import SEGMENT, BinaryRows, RunRows, are_runs, find_runs, running_sums
+from flrml.rows import take_rows
 
 
 def make(kind, dtype=np.float64, n=23, n_features=11, seed=0):
@@ -169,3 +170,26 @@ def test_memory_maps_are_recognised(tmp_path):
     assert rows.on_disk(X)
     assert rows.on_disk(np.asarray(X)[:1])
     assert not rows.on_disk(np.array(X))
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.2, 0.9]))
+def test_column_squares_are_exact_and_zero_where_no_row_has_a_one(seed, density):
+    random = np.random.RandomState(seed)
+    dense = (random.random_sample((30, 500)) < density) * (random.random_sample(500) < 0.5)
+    X = sp.csr_matrix(dense.astype(np.float64))
+    runs, indptr = find_runs(X.indices, X.indptr)
+    lengths = np.maximum(dense.sum(axis=1, keepdims=True), 1)
+    expected = (dense / lengths).sum(axis=0)
+    for X_binary in (BinaryRows(X.indptr, X.indices, 500), RunRows(indptr, runs, 500)):
+        found = X_binary.column_squares()
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+        assert np.array_equal(found == 0, expected == 0)
+
+
+def test_some_rows_are_taken_in_the_form_in_which_they_are_kept():
+    X = sp.csr_matrix(np.eye(6)[[0, 0, 3, 5]] + np.eye(6)[[1, 2, 4, 0]])
+    runs, indptr = find_runs(X.indices, X.indptr)
+    for X_binary in (BinaryRows(X.indptr, X.indices, 6), RunRows(indptr, runs, 6)):
+        taken = take_rows(X_binary, np.array([2, 0]))
+        assert type(taken) is type(X_binary)
+        np.testing.assert_array_equal(taken[:].toarray(), X_binary[np.array([2, 0])].toarray())

@@ -97,17 +97,16 @@ def scale_rows(X: Any, scale: float, offset: bool | None) -> ScaledRows:
         lengths = lengths[lengths > 0]
         offset = len(lengths) > 0 and lengths.min() < (1 - EQUAL) * lengths.max()
     roots = np.sqrt(np.maximum(squares, SMALLEST**2 * squares.max(initial=np.finfo(np.float64).tiny)))
-    weights = roots**-scale
+    # A feature that no row has gets no weight: rounding in products with it must not count.
+    weights = np.where(squares > 0, roots**-scale, 0.0)
     constant = total ** ((1 - scale) / 2) if offset else 0.0
     return ScaledRows(X, weights, constant, scale, float(weights**2 @ squares) + constant**2)
 
 
 def squares_of(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the mean square of each feature, and the length of each row."""
-    if isinstance(X, BinaryRows):  # p values of 1/√p
-        counts = X.counts()
-        columns = product_transposed(X, (np.maximum(counts, 1)[:, None] ** -0.5).astype(X.dtype))[:, 0]
-        return columns.astype(np.float64) / X.shape[0], (counts > 0).astype(np.float64)
+    if isinstance(X, BinaryRows):
+        return X.column_squares() / X.shape[0], (X.counts() > 0).astype(np.float64)
     columns, lengths = np.zeros(X.shape[1]), np.zeros(X.shape[0])
     for block in row_blocks(X):
         part = X[block]

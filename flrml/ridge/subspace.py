@@ -35,7 +35,7 @@ MOST_CLASSES = 150  # of more classes, the leading directions of their means sta
 SHORT_SIDE = {"rows": 400, "columns": 200}  # a side up to this length is taken whole
 DENSE = 0.1  # share of non-zeros above which rows of few columns are stored dense
 MANY_COLUMNS = 50  # per row: from here on, products with X Xᵀ itself are cheaper than two with X
-GRAM_ROWS = 3000  # up to which it is formed
+GRAM_ROWS = 2000  # up to which it is formed: those whose folds are held out in turn
 SOUND = 100  # lengths below this many units of rounding, relative to the longest, are noise
 
 

@@ -54,6 +54,7 @@ def test_a_removed_sweep_point_leaves_figure_and_mlflow(project):
     assert project.planned(config=config) == {
         "figure_margin": 1,
         "table_claims": 1,
+        "front_page": 1,
         "track": 1,
         "track_experiment": 1,
     }
