@@ -285,7 +285,7 @@ def _twenty_suffice(evidence: Evidence) -> list[Finding]:
     found = []
     for (dataset, method), by_size in _curves(evidence).items():
         curve = by_size.get(BATCH_TRIPLETS, {})
-        if N_BATCHES in curve:
+        if N_BATCHES in curve and max(curve) > N_BATCHES:  # else nothing tells what more would give
             reached, best = curve[N_BATCHES], max(curve.values())
             text = f"{dataset}, {METHODS[method].label}: {reached:.1f} after {N_BATCHES}, best {best:.1f}"
             found.append(Finding(f"{text} of {max(curve)}", best - reached <= NEAR_BEST))

@@ -121,6 +121,8 @@ def test_twenty_mini_batches(tmp_path, late, word):
     batches = [point("a", "batch_triplets", 80, [0.8], batches=40)]
     batches[0]["points"][0]["accuracies"] = [0.8] * 39 + [late]
     assert verdict("20 mini-batches", tmp_path, batches=batches)[1] == word
+    twenty = [point("a", "batch_triplets", 80, [0.8], batches=20)]
+    assert verdict("20 mini-batches", tmp_path, batches=twenty)[1] == "cannot be tested here"
 
 
 @pytest.mark.parametrize(("seconds", "word"), [(2.0, "agrees"), (4.0, "does not agree")])
@@ -156,6 +158,6 @@ def test_the_front_page_holds_the_headline_and_the_claims(tmp_path):
     write_front_page(tmp_path / "front.rst", "mine", tmp_path / "summary.csv", tmp_path / "claims.csv")
     text = (tmp_path / "front.rst").read_text()
     assert "Experiment **mine**" in text
-    page = publish_parts(text, writer_name="html", settings_overrides={"report_level": 1, "halt_level": 1})["body"]
+    page = publish_parts(text, writer="html", settings_overrides={"report_level": 1, "halt_level": 1})["body"]
     assert "a_b" in page
     assert page.count("cannot be tested here") == len(CLAIMS)
