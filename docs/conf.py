@@ -48,6 +48,7 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "flrml"
 html_show_sourcelink = False
+html_sidebars: dict[str, list[str]] = {"**": []}  # the top bar and the contents of a page lead everywhere
 html_theme_options = {
     "navigation_with_keys": False,
     "header_links_before_dropdown": 6,
