@@ -37,7 +37,7 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml
 run: $(READY) ## run the bundled default experiment: figures, tables and MLflow runs (CONFIG=… for another)
 	snakemake --cores $(CORES) --configfile $(CONFIG)
 
-demo: $(READY) ## everything end to end on tiny data, offline, in under a minute
+demo: $(READY) ## everything end to end on tiny data, offline, in about a minute
 	$(MAKE) run CONFIG=workflow/configs/tiny.yaml
 
 comparison: $(READY) ## run all methods on the bundled data sets (40 minutes)

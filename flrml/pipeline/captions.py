@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from flrml.files import atomic_write
-from flrml.pipeline.claims import caption
+from flrml.pipeline.claims import UNTESTED, caption
 
 
 def write_caption(stem: str | Path, shown: str | Path, results: Iterable[str]) -> None:
@@ -38,22 +38,28 @@ def write_front_page(path: str | Path, experiment: str, summary: str | Path, cla
     summary, claims : paths
         The two tables as CSV.
     """
+    checked = _rows(claims)
+    tested = [row for row in checked if row[-1] != UNTESTED]
     parts = [
         f"Experiment **{experiment}**: 5-NN accuracy on the test parts, and seconds of training.",
-        _table(summary),
-        "What the paper claims, and what this experiment measures:",
-        _table(claims),
+        _table(_rows(summary)),
+        "What the paper claims, and what this experiment measures "
+        f"({len(checked) - len(tested)} further claims cannot be tested with its runs):",
+        _table(tested, "8 30 50 12"),
         "Figures and tables are in the menu; tables are sorted by a click on the head of a column.",
     ]
     with atomic_write(path) as beside:
         beside.write_text("\n\n".join(parts) + "\n")
 
 
-def _table(path: str | Path) -> str:
-    """Return a CSV file as a table in reStructuredText."""
+def _rows(path: str | Path) -> list[list[str]]:
     with open(path, newline="", encoding="utf-8") as file:
-        rows = list(csv.reader(file))
-    lines = [".. list-table::", "   :header-rows: 1", ""]
+        return list(csv.reader(file))
+
+
+def _table(rows: list[list[str]], widths: str = "auto") -> str:
+    """Return rows, the first of which is the head, as a table in reStructuredText."""
+    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", ""]
     for row in rows:
         cells = [cell.replace("*", "\\*").replace("|", "\\|").replace("_", "\\_") or "–" for cell in row]
         lines += [f"   {'*' if number == 0 else ' '} - {cell}" for number, cell in enumerate(cells)]

@@ -13,9 +13,9 @@ from flrml.methods import METHODS
 from flrml.paper import BATCH_TRIPLETS, MARGIN_RATIO, N_BATCHES, PEAK_GIGABYTES
 from flrml.pipeline.results import exponent, read_sweep
 
-COMPARABLE = (
-    2.0  # points behind the best method: in the paper's own tables FLRML and M-FLRML are at most 1.9 behind
-)
+# Points behind the best method: in the paper's own tables FLRML and M-FLRML are at most 1.9 behind.
+COMPARABLE = 2.0
+UNTESTED = "cannot be tested here"
 NEAR_BEST = 1.0  # points behind the best of a sweep that still work well
 LINEAR = 1.1  # exponent up to which growth counts as linear
 LARGE = 10_000  # features times samples, in millions, from which a data set counts as large
@@ -43,7 +43,7 @@ class Claim:
         """Return the measurement in words, and "agrees", "in part", "does not agree" or "cannot be tested here"."""
         found = [finding for finding in self.check(evidence) if finding.agrees is not None]
         if not found:
-            return "no such run", "cannot be tested here"
+            return "no such run", UNTESTED
         agreeing = sum(bool(finding.agrees) for finding in found)
         word = "agrees" if agreeing == len(found) else "in part" if agreeing else "does not agree"
         return "; ".join(finding.text for finding in found), word
