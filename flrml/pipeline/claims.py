@@ -11,7 +11,7 @@ import numpy as np
 from flrml.files import read_json
 from flrml.methods import METHODS
 from flrml.paper import BATCH_TRIPLETS, MARGIN_RATIO, N_BATCHES, PEAK_GIGABYTES
-from flrml.pipeline.results import exponent, read_sweep
+from flrml.pipeline.results import NOISE, exponent, read_sweep
 
 # Points behind the best method: in the paper's own tables FLRML and M-FLRML are at most 1.9 behind.
 COMPARABLE = 2.0
@@ -19,7 +19,6 @@ UNTESTED = "cannot be tested here"
 NEAR_BEST = 1.0  # points behind the best of a sweep that still work well
 LINEAR = 1.1  # exponent up to which growth counts as linear
 LARGE = 10_000  # features times samples, in millions, from which a data set counts as large
-NOISE = 0.01  # of the largest singular value of a mini-batch: smaller ones are noise
 
 
 @dataclass(frozen=True)

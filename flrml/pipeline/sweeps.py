@@ -15,12 +15,11 @@ from flrml.neighbors import knn_accuracy
 from flrml.pipeline.inputs import bind_spectrum, load_rows
 from flrml.pipeline.limits import within_limits
 from flrml.pipeline.provenance import provenance
+from flrml.pipeline.results import NOISE
 from flrml.pipeline.training import accepted
 from flrml.rows import gram
 from flrml.spectrum import decompose
 from flrml.triplets import draw_triplets
-
-NOISE = 0.01  # of the largest singular value of a mini-batch
 
 
 @dataclass(frozen=True)

@@ -125,9 +125,9 @@ def test_complexity_has_the_printed_formula_ours_with_the_reason_and_the_measure
     table = complexity_table(files(tmp_path, measured))
     rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
     assert rows["FLRML"][:3] == ["n r d + n r²", "r² + n d", "n r"]
-    assert rows["FLRML"][3:] == ["2 n r d + n d² (5)", "r d", "as printed", "n^1.00"]
-    assert rows["FRML"][3:] == ["as printed", "as printed", "as printed", "–"]
-    assert "(5) K is never formed" in table.note
+    assert rows["FLRML"][3:] == ["2 n r d + n d² (6)", "r d + n d", "as printed", "n^1.00"]
+    assert rows["DRML"][3:] == ["nnz(X) d + |T| d + D d² (4)", "as printed", "nnz(X)", "–"]
+    assert "(6) K is never formed" in table.note
 
 
 def test_reproduction_stands_beside_the_paper_and_the_authors_code(tmp_path):
