@@ -1,0 +1,40 @@
+"""A store, an experiment in it, a small data set and a trained model, for the tests that log runs."""
+
+import pytest
+
+from flrml.datasets import prepare
+from flrml.pipeline.evaluation import evaluate
+from flrml.pipeline.tracking import Tracker
+from flrml.pipeline.training import train
+from flrml.pipeline.triplets import draw_for_dataset
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    """A store that the tests of this module share: making one takes seconds."""
+    return f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}"
+
+
+@pytest.fixture
+def tracker(database, request, tmp_path):
+    """An experiment of the test's own."""
+    return Tracker(database, request.node.name, tmp_path / "artifacts")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data") / "digits"
+    prepare("digits", folder, options={"max_train": 200, "max_test": 50})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, data):
+    """A folder with the files of a trained and evaluated model."""
+    folder = tmp_path_factory.mktemp("runs")
+    draw_for_dataset(data, folder / "triplets.npy", n_triplets=4, seed=0)
+    run = {"dataset": "digits", "method": "mflrml", "seed": 0, "parameters": {"n_components": 10}}
+    out = folder / "model.npz", folder / "history.json"
+    train(data, folder / "triplets.npy", None, *out, run=run, minutes=1, memory_mb=3000)
+    list(evaluate(data, out[:1], out[1:], [folder / "metrics.json"], n_neighbors=3))
+    return folder
