@@ -34,7 +34,9 @@ def nothing_answers(monkeypatch):
 
 
 @pytest.fixture
-def raw(tmp_path):
+def raw(tmp_path, monkeypatch):
+    """An empty raw-file folder, the only one searched."""
+    monkeypatch.delenv("FLRML_RAW_DIR", raising=False)
     folder = tmp_path / "raw"
     folder.mkdir()
     return folder
