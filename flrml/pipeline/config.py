@@ -83,6 +83,13 @@ def _check_names(config: dict[str, Any]) -> None:
                 f"{key}: unknown data set{hint}; choose from {', '.join(REGISTRY)}; "
                 "for your own data give options.format and options.train"
             )
+        named = [label.split(",")[0] for label in config["methods"]]
+        for method in dataset.get("methods", []):
+            if method not in named:
+                raise ConfigError(
+                    f"{key}.methods: {method!r} is not among the methods of this configuration"
+                    f"{suggest(method, named)}; choose from {', '.join(dict.fromkeys(named))}"
+                )
         for place, options in (("options", {}), ("fallback", dataset.get("fallback", {}))):
             try:
                 options = dataset["options"] | options

@@ -36,3 +36,18 @@ def expand(config: dict[str, Any]) -> dict[str, Any]:
             label = ",".join([name, *(f"{key}={value}" for key, value in point.items())])
             methods[label] = {"method": method, "parameters": parameters | point}
     return config | {"datasets": datasets, "methods": methods}
+
+
+def methods_on(dataset: dict[str, Any], methods: dict[str, Any]) -> list[str]:
+    """Return the methods, by their names after expansion, that a data set asks for.
+
+    Parameters
+    ----------
+    dataset : dict
+        An entry of the expanded configuration's data sets.
+    methods : dict
+        The expanded configuration's methods.
+    """
+    if "methods" not in dataset:
+        return list(methods)
+    return [label for label in methods if label.split(",")[0] in dataset["methods"]]

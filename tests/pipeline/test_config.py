@@ -67,6 +67,11 @@ MISTAKES = [
     ("figures/batches/methods", ["flrml"], ["figures.batches.methods: method without", "choose from mflrml"]),
     ("figures/growth/n/methods", ["none"], ["figures.growth.n.methods: unknown method 'none'"]),
     ("datasets/digits/fallback", {"holdout": 2}, ["datasets.digits.fallback:", "holdout"]),
+    (
+        "datasets/digits/methods",
+        ["flml"],
+        ["datasets.digits.methods: 'flml' is not among", "did you mean 'flrml'?"],
+    ),
     ("figures/margin/ratios", [1.0, 1.0], ["figures.margin.ratios", "non-unique"]),
     ("datasets/digits/svd", False, ["figures.convergence.datasets: 'digits' has svd: false", "shapes10-16"]),
     ("methods", {"cosine": {}}, ["figures.convergence: needs flrml or flrml-reference"]),

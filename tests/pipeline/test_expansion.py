@@ -8,6 +8,7 @@ import pytest
 from flrml.datasets import open_groups, open_split, prepare
 from flrml.pipeline.comparison import splits_table
 from flrml.pipeline.config import ConfigError, resolve
+from flrml.pipeline.expansion import methods_on
 from tests.pipeline.results import files, run
 
 SCHEMA = Path(__file__).parents[2] / "workflow" / "schemas" / "config.schema.yaml"
@@ -56,6 +57,14 @@ def test_mistakes_are_named(given, words):
     with pytest.raises(ConfigError) as caught:
         resolve({"datasets": {"digits": {}}} | given, SCHEMA)
     assert words in str(caught.value)
+
+
+def test_a_data_set_may_name_the_methods_that_run_on_it():
+    methods = {"flrml": {}, "cosine": {}, "flrml-ridge": {"grid": {"ridge": [1.0, 2.0]}}}
+    config = resolve({"datasets": {"digits": {}, "r8": {"methods": ["flrml-ridge"]}}, "methods": methods}, SCHEMA)
+    on = {name: methods_on(dataset, config["methods"]) for name, dataset in config["datasets"].items()}
+    assert on["r8"] == ["flrml-ridge,ridge=1.0", "flrml-ridge,ridge=2.0"]
+    assert on["digits"] == ["flrml", "cosine", *on["r8"]]
 
 
 def test_a_split_holds_out_rows_of_the_training_part_with_their_groups(tmp_path):

@@ -10,6 +10,7 @@ from flrml.datasets import REGISTRY, raw_files
 from flrml.methods import METHODS
 from flrml.pipeline.availability import leave_out_missing
 from flrml.pipeline.config import ConfigError, resolve
+from flrml.pipeline.expansion import methods_on
 from flrml.pipeline.integrity import discard_damaged
 from flrml.pipeline.logs import summary_lines
 from flrml.pipeline.sources import source_files
@@ -78,15 +79,11 @@ def method_of(name):
     return METHODS[config["methods"][name]["method"] if name in config["methods"] else name]
 
 
-def datasets_pattern(svd):
-    """Return the wildcard constraint for data sets with an SVD, or for those without."""
-    return "|".join(re.escape(name) for name in DATASETS if settings(name)["svd"] == svd) or "(?!)"
-
-
 def methods_of(dataset):
     """Return the methods that run on a data set."""
     svd = settings(dataset)["svd"]
-    return [name for name in config["methods"] if svd or not method_of(name).uses_spectrum]
+    chosen = methods_on(settings(dataset), config["methods"])
+    return [name for name in chosen if svd or not method_of(name).uses_spectrum]
 
 
 def spectrum_file(dataset, method):
