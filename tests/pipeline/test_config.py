@@ -70,7 +70,7 @@ MISTAKES = [
     (
         "datasets/digits/methods",
         ["flml"],
-        ["datasets.digits.methods: 'flml' is not among", "did you mean 'flrml'?"],
+        ["datasets.digits.methods: 'flml' is not", "mean 'flrml'?"],
     ),
     ("figures/margin/ratios", [1.0, 1.0], ["figures.margin.ratios", "non-unique"]),
     ("datasets/digits/svd", False, ["figures.convergence.datasets: 'digits' has svd: false", "shapes10-16"]),
