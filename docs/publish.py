@@ -1,4 +1,4 @@
-"""Copy the tables and figures of a finished run to docs/results, and the summary of `make run` into the README."""
+"""Copy the tables and figures of a finished run to docs/results, and the summaries of all into the README."""
 
 import re
 import shutil
@@ -49,13 +49,28 @@ def publish(config_file: str, machine: str) -> None:
             shutil.copy(figure, target / figure.name)
             page += [f"## {title}", "", f"![{title}]({figure.name})", "", figure.with_suffix(".rst").read_text()]
     (target / "README.md").write_text("\n".join(page))
-    if config_file == "config.yaml":
-        summary = (results / "tables" / "summary.md").read_text().strip()
-        readme = (ROOT / "README.md").read_text()
-        between = re.compile(r"(<!-- results -->\n).*?(<!-- end of results -->)", re.DOTALL)
-        all_of_it = f"[all tables and figures](docs/results/{experiment}/README.md)"
-        text = f"\\g<1>{summary}\n\nWritten by {source}; {all_of_it}.\n\\g<2>"
-        (ROOT / "README.md").write_text(between.sub(text, readme))
+    _update_readme()
+
+
+def _update_readme() -> None:
+    """Put the summaries of all published experiments into one table of the README."""
+    head: list[str] = []
+    rows, notes = [], []
+    for experiment in TITLES:
+        page = ROOT / "docs" / "results" / experiment / "README.md"
+        if not page.exists():
+            continue
+        text = page.read_text()
+        section = text.split(f"## {TABLES['summary']}\n")[1].split("\n## ")[0].strip().splitlines()
+        table = [line for line in section if line.startswith("|")]
+        head = [*table[:2], "", section[-1], ""]
+        rows += table[2:]
+        written = next(line for line in text.splitlines() if line.startswith("Written by"))
+        notes.append(f"{written} [All its tables and figures](docs/results/{experiment}/README.md).")
+    lines = [*head[:2], *rows, *head[2:], *notes]
+    between = re.compile(r"(<!-- results -->\n).*?(<!-- end of results -->)", re.DOTALL)
+    readme = ROOT / "README.md"
+    readme.write_text(between.sub(lambda found: found[1] + "\n".join(lines) + "\n" + found[2], readme.read_text()))
 
 
 if __name__ == "__main__":

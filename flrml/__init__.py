@@ -1,12 +1,16 @@
 """Fast low-rank metric learning for large-scale and high-dimensional data."""
 
-from flrml.estimators import FLRML
-from flrml.minibatch import MFLRML
-from flrml.neighbors import knn_accuracy
-from flrml.ridge import RidgeFLRML
-from flrml.rows import BinaryRows
-from flrml.spectrum import Spectrum, decompose
-from flrml.triplets import draw_triplets
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flrml.estimators import FLRML
+    from flrml.minibatch import MFLRML
+    from flrml.neighbors import knn_accuracy
+    from flrml.ridge import RidgeFLRML
+    from flrml.rows import BinaryRows
+    from flrml.spectrum import Spectrum, decompose
+    from flrml.triplets import draw_triplets
 
 __version__ = "0.1.0"
 __all__ = [
@@ -19,3 +23,25 @@ __all__ = [
     "draw_triplets",
     "knn_accuracy",
 ]
+_MODULES = {
+    "FLRML": "estimators",
+    "MFLRML": "minibatch",
+    "BinaryRows": "rows",
+    "RidgeFLRML": "ridge",
+    "Spectrum": "spectrum",
+    "decompose": "spectrum",
+    "draw_triplets": "triplets",
+    "knn_accuracy": "neighbors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name of the package when it is first used: jobs that draw a figure need none of them."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'flrml' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"flrml.{_MODULES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -97,6 +97,7 @@ class FLRML(LowRankMetric):
     decomposed_rows: ClassVar[type[RowOperator] | None] = None
     smallest_singular_value: ClassVar[float] = 0.0
 
+    takes_dask = True
     _parameter_constraints: ClassVar[dict] = {
         "n_components": [POSITIVE_INTEGER],
         "margin_ratio": [POSITIVE_REAL],

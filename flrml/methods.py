@@ -8,27 +8,13 @@ part) of r8 and mnist5k at SVD rank 500 and 100 directions; numbers of iteration
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
 from inspect import signature
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from flrml.baselines.classifiers import LogisticControl, RidgeClassifierControl
-from flrml.baselines.controls import CosineControl, SVDControl
-from flrml.baselines.drml import DRML
-from flrml.baselines.frml import FRML
-from flrml.baselines.kissme import KISSME
-from flrml.baselines.lda import LDA, TunedLDA
-from flrml.baselines.lmnn import LMNN
-from flrml.baselines.lrsml import LRSML
-from flrml.baselines.nca import NCA
-from flrml.baselines.oasis import OASIS
-from flrml.baselines.rmml import RMML
-from flrml.baselines.scml import SCML
-from flrml.baselines.sgdinc import SGDINC
-from flrml.estimators import FLRML
-from flrml.metric import LowRankMetric
-from flrml.minibatch import MFLRML
-from flrml.reference import ReferenceFLRML, ReferenceMFLRML
-from flrml.ridge import RidgeFLRML
+if TYPE_CHECKING:
+    from flrml.metric import LowRankMetric
 
 
 @dataclass(frozen=True)
@@ -41,8 +27,8 @@ class Method:
         Key in the configuration.
     label : str
         Name in tables and figures.
-    estimator : type
-        Its class.
+    path : str
+        Module and class of its estimator; a leading dot stands for ``flrml.``.
     table : {3, 4}
         Table of the paper it belongs to: 3 for methods that start from an SVD, 4 for those on the data itself.
     paper : str or None
@@ -57,12 +43,18 @@ class Method:
 
     name: str
     label: str
-    estimator: type[LowRankMetric]
+    path: str
     table: Literal[3, 4]
     paper: str | None = None
     control: bool = False
     labels: bool = False
     parameters: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def estimator(self) -> "type[LowRankMetric]":
+        """Its class, imported when it is first asked for: a training imports its own method alone."""
+        module, _, name = self.path.rpartition(".")
+        return getattr(import_module(module, "flrml"), name)
 
     @property
     def neighbor_metric(self) -> str:
@@ -87,7 +79,7 @@ class Method:
     @property
     def takes_dask(self) -> bool:
         """Whether ``fit`` takes dask arrays."""
-        return issubclass(self.estimator, FLRML | MFLRML)
+        return self.estimator.takes_dask
 
     def fit_arguments(self, *, triplets: Any = None, spectrum: Any = None, groups: Any = None) -> dict[str, Any]:
         """Return those of the given keyword arguments that ``fit(X, y, …)`` of this method takes."""
@@ -101,28 +93,37 @@ class Method:
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("flrml", "FLRML", FLRML, 3, paper="FLRML"),
-        Method("flrml-reference", "FLRML (reference)", ReferenceFLRML, 3, paper="FLRML"),
-        Method("flrml-ridge", "RidgeFLRML", RidgeFLRML, 4, labels=True),
-        Method("mflrml", "M-FLRML", MFLRML, 4, paper="M-FLRML"),
-        Method("mflrml-reference", "M-FLRML (reference)", ReferenceMFLRML, 4, paper="M-FLRML"),
-        Method("oasis", "OASIS", OASIS, 3, paper="OASIS"),
-        Method("kissme", "KISSME", KISSME, 3, paper="KISSME"),
-        Method("rmml", "RMML", RMML, 3, paper="RMML"),
-        Method("lmnn", "LMNN", LMNN, 3, paper="LMNN"),
-        Method("lrsml", "LRSML", LRSML, 3, paper="LRSML"),
-        Method("frml", "FRML", FRML, 3, paper="FRML"),
-        Method("scml", "SCML", SCML, 4, paper="SCML"),
-        Method("drml", "DRML", DRML, 4, paper="DRML"),
-        Method("sgdinc", "SGDINC", SGDINC, 4, paper="SGDINC"),
-        Method("cosine", "cosine on X", CosineControl, 4, control=True),
-        Method("svd", "top SVD", SVDControl, 3, control=True),
-        Method("whitened-svd", "top SVD, whitened", SVDControl, 3, control=True, parameters={"whiten": True}),
-        Method("lda", "LDA", LDA, 3, control=True),
-        Method("lda-tuned", "LDA, tuned", TunedLDA, 3, control=True),
-        Method("ridge-classifier", "RidgeClassifier", RidgeClassifierControl, 4, control=True),
-        Method("logistic", "LogisticRegression", LogisticControl, 4, control=True),
-        Method("nca", "NCA", NCA, 3, control=True),
+        Method("flrml", "FLRML", ".estimators.FLRML", 3, paper="FLRML"),
+        Method("flrml-reference", "FLRML (reference)", ".reference.ReferenceFLRML", 3, paper="FLRML"),
+        Method("flrml-ridge", "RidgeFLRML", ".ridge.RidgeFLRML", 4, labels=True),
+        Method("mflrml", "M-FLRML", ".minibatch.MFLRML", 4, paper="M-FLRML"),
+        Method("mflrml-reference", "M-FLRML (reference)", ".reference.ReferenceMFLRML", 4, paper="M-FLRML"),
+        Method("oasis", "OASIS", ".baselines.oasis.OASIS", 3, paper="OASIS"),
+        Method("kissme", "KISSME", ".baselines.kissme.KISSME", 3, paper="KISSME"),
+        Method("rmml", "RMML", ".baselines.rmml.RMML", 3, paper="RMML"),
+        Method("lmnn", "LMNN", ".baselines.lmnn.LMNN", 3, paper="LMNN"),
+        Method("lrsml", "LRSML", ".baselines.lrsml.LRSML", 3, paper="LRSML"),
+        Method("frml", "FRML", ".baselines.frml.FRML", 3, paper="FRML"),
+        Method("scml", "SCML", ".baselines.scml.SCML", 4, paper="SCML"),
+        Method("drml", "DRML", ".baselines.drml.DRML", 4, paper="DRML"),
+        Method("sgdinc", "SGDINC", ".baselines.sgdinc.SGDINC", 4, paper="SGDINC"),
+        Method("cosine", "cosine on X", ".baselines.controls.CosineControl", 4, control=True),
+        Method("svd", "top SVD", ".baselines.controls.SVDControl", 3, control=True),
+        Method(
+            "whitened-svd",
+            "top SVD, whitened",
+            ".baselines.controls.SVDControl",
+            3,
+            control=True,
+            parameters={"whiten": True},
+        ),
+        Method("lda", "LDA", ".baselines.lda.LDA", 3, control=True),
+        Method("lda-tuned", "LDA, tuned", ".baselines.lda.TunedLDA", 3, control=True),
+        Method(
+            "ridge-classifier", "RidgeClassifier", ".baselines.classifiers.RidgeClassifierControl", 4, control=True
+        ),
+        Method("logistic", "LogisticRegression", ".baselines.classifiers.LogisticControl", 4, control=True),
+        Method("nca", "NCA", ".baselines.nca.NCA", 3, control=True),
     )
 }
 # Parameters that are methods of their own, or have another name.

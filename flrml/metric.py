@@ -42,6 +42,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     """
 
     neighbor_metric: ClassVar[str] = "cosine"
+    takes_dask: ClassVar[bool] = False  # whether ``fit`` takes dask arrays
     _parameter_constraints: ClassVar[dict] = {}  # scikit-learn checks the parameters that a subclass declares here
 
     n_features_in_: int

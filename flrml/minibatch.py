@@ -82,6 +82,7 @@ class MFLRML(LowRankMetric):
     _map: NDArray
     _scale: float
 
+    takes_dask = True
     _parameter_constraints: ClassVar[dict] = {
         "n_components": [POSITIVE_INTEGER],
         "margin_ratio": [POSITIVE_REAL],

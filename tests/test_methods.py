@@ -115,19 +115,20 @@ def test_the_registry_imports_no_optional_library():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+class Leading(LowRankMetric):
+    """The leading directions of the rows."""
+
+    def __init__(self, n_components=5):
+        self.n_components = n_components
+
+    def fit(self, X, y=None):
+        self.n_features_in_ = X.shape[1]
+        self.components_ = np.linalg.svd(X, full_matrices=False)[2][: self.n_components]
+        return self
+
+
 def test_a_new_method_needs_only_fit_and_components(small_digits):
-    class Leading(LowRankMetric):
-        """The leading directions of the rows."""
-
-        def __init__(self, n_components=5):
-            self.n_components = n_components
-
-        def fit(self, X, y=None):
-            self.n_features_in_ = X.shape[1]
-            self.components_ = np.linalg.svd(X, full_matrices=False)[2][: self.n_components]
-            return self
-
-    method = Method("leading", "leading directions", Leading, 4)
+    method = Method("leading", "leading directions", f"{__name__}.Leading", 4)
     assert method.accepts == ("n_components",)
     assert method.fit_arguments(triplets=small_digits.triplets) == {}
     model = method.estimator(3)

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.preprocessing import normalize
 
 from flrml.neighbors import majority_vote
@@ -144,6 +143,8 @@ class Labels:
         number = min(N_FOLDS, int(np.bincount(label).max()))
         if number < 2:
             return []
+        from sklearn.model_selection import StratifiedKFold  # slow to import
+
         splitter = StratifiedKFold(number, shuffle=True, random_state=random)
         with warnings.catch_warnings():  # a class with few members is held out in some folds only, as it should be
             warnings.simplefilter("ignore", UserWarning)
@@ -218,6 +219,8 @@ class Triplets:
         n_groups = int(self.groups.max()) + 1
         if n_groups < N_FOLDS:
             return []
+        from sklearn.model_selection import KFold  # slow to import
+
         splitter = KFold(N_FOLDS, shuffle=True, random_state=random)
         return [_apart(self.groups, held) for _, held in splitter.split(np.empty(n_groups))]
 

@@ -36,6 +36,15 @@ def test_sparse_rows_are_taken_and_their_type_is_kept(control, classifier, text)
     np.testing.assert_allclose(control.fit(sp.csr_matrix(X), y).components_, dense, rtol=1e-2, atol=1e-3)
 
 
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_few_wide_rows_are_solved_exactly(n_classes):
+    random = np.random.RandomState(0)
+    X, y = sp.random(40, 3000, 0.05, "csr", random_state=random), np.arange(40) % n_classes
+    control = RidgeClassifierControl(0.5, random_state=0).fit(X, y)
+    expected = np.atleast_2d(RidgeClassifier(0.5).fit(X.toarray(), y).coef_)
+    np.testing.assert_allclose(control.components_, expected, atol=1e-9)
+
+
 @controls
 def test_a_single_decision_value_is_compared_by_distance(control, classifier):
     """Without the intercept all values can have the same sign, which is all that a cosine would see."""

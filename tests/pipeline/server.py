@@ -15,23 +15,23 @@ import pytest
 @contextmanager
 def mlflow_server(folder: Path, *arguments: str, **variables: str) -> Iterator[str]:
     """A real tracking server on a free port of 127.0.0.1, over the database in a folder; yields its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [
-        sys.executable,
-        "-m",
-        "mlflow",
-        "server",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "--workers",
-        "1",
-    ]
+    port = free_port()
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", port, "--workers", "1"]
     command += ["--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"]
     command += ["--artifacts-destination", str(folder / "served"), *arguments]
+    with serving(command, folder, port, **variables) as address:
+        yield address
+
+
+def free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+@contextmanager
+def serving(command: list[str], folder: Path, port: str, **variables: str) -> Iterator[str]:
+    """Run a command that starts a tracking server in a folder; yields its address once it answers."""
     environment = os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     environment.pop("MLFLOW_TRACKING_URI", None)
     environment |= variables

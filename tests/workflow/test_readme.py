@@ -1,13 +1,17 @@
 """What the README and the docs show, as written: code is run, commands are planned by the real Snakemake."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
 
 from flrml.pipeline.config import resolve
+from tests.pipeline.server import free_port, serving
 from tests.workflow.project import ROOT
 
 TEXT = (ROOT / "README.md").read_text()
@@ -19,6 +23,7 @@ PAGES = (
     "docs/pipeline.md",
     "docs/paper.md",
 )
+SERVERS = (ROOT / "docs/mlflow.md").read_text()
 ALL = "\n".join((ROOT / page).read_text() for page in PAGES)
 SCHEMA = ROOT / "workflow/schemas/config.schema.yaml"
 COMMANDS = sorted(set(re.findall(r"(?:^|`)(snakemake --[^`|\n]*[^`|\n ])", ALL, re.MULTILINE)))
@@ -71,3 +76,26 @@ def test_links_lead_somewhere(page):
 
 def test_the_front_page_fits_on_one():
     assert len(TEXT.splitlines()) <= 150
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(2))
+def test_servers_start_as_the_docs_say(number, tmp_path):
+    command, port = [block for block in blocks("console", SERVERS) if "mlflow server" in block][number], free_port()
+    (tmp_path / "auth.ini").write_text(blocks("ini", SERVERS)[0])
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    with serving(["bash", "-c", command.replace("5000", port)], tmp_path, port, PATH=path):
+        assert (tmp_path / "mlflow.db").exists()
+        assert (tmp_path / "auth.db").exists() == ("basic-auth" in command)
+
+
+def test_the_documentation_is_whole(tmp_path):
+    """Without the gallery's pictures, which `make docs` draws."""
+    written = shutil.ignore_patterns("_build", "_generated", "gallery")
+    for folder in ("docs", "examples", "workflow"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=written)
+    for page in ROOT.glob("*.md"):
+        shutil.copy(page, tmp_path)
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-D", "plot_gallery=0", "-b", "dummy", "docs", "built"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
