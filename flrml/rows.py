@@ -23,6 +23,7 @@ BLOCK_BYTES = 64 * 2**20
 # Largest values of X that are sound: methods square them, and some cut singular values at an absolute size.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e8
 RUNS_PAY = 10  # ones per column from which products run by run are faster
+MANY_OCCUR = 0.9  # share of columns with entries from which leaving out the others does not pay
 WORTH_THREADS = 5e7  # multiplications below which one thread is faster than several
 
 
@@ -194,15 +195,29 @@ def product_transposed(X: Any, R: NDArray) -> NDArray:
 
 
 def add_product_transposed(out: NDArray, X: Any, C: NDArray) -> None:
-    """Add X.T @ C to ``out`` for a few rows X and many columns, a block of columns at a time."""
+    """Add X.T @ C to ``out`` for a few rows X and many columns, a block of the columns that occur at a time."""
+    occurring = occurring_columns(X)
     columns = X.T.tocsr() if sp.issparse(X) else X.T
-    step = max(1, -(-len(out) // n_threads()))
+    columns = columns if occurring is None else columns[occurring]
+    n_columns = columns.shape[0]
+    step = max(1, -(-n_columns // n_threads()))
     step = min(step, max(1, BLOCK_BYTES // 8 // (C.shape[1] * out.itemsize)))
 
     def add(block: slice) -> None:
-        out[block] += columns[block] @ C
+        out[block if occurring is None else occurring[block]] += columns[block] @ C
 
-    _in_threads(add, _slices(len(out), step))
+    _in_threads(add, _slices(n_columns, step))
+
+
+def occurring_columns(X: Any) -> NDArray | None:
+    """Return the columns of rows in memory that are not empty, or None if almost all have entries."""
+    if sp.issparse(X):
+        occurs = np.zeros(X.shape[1], dtype=bool)
+        occurs[X.indices] = True
+    else:
+        occurs = X.any(axis=0)
+    occurring = np.flatnonzero(occurs)
+    return occurring if len(occurring) < MANY_OCCUR * X.shape[1] else None
 
 
 def gram(X: Any) -> NDArray[np.float64]:
@@ -221,6 +236,8 @@ def gram(X: Any) -> NDArray[np.float64]:
         _in_threads(fill, _slices(n, max(1, min(-(-n // n_threads()), BLOCK_BYTES // (16 * n)))))
         return G
     blocks = list(row_blocks(X))
+    if len(blocks) == 1 and not is_sparse(X) and (occurring := occurring_columns(X)) is not None:
+        X = X[:, occurring]
     for a, left in enumerate(blocks):
         rows = X[left].astype(np.float64)
         for right in blocks[: a + 1]:

@@ -193,3 +193,16 @@ def test_some_rows_are_taken_in_the_form_in_which_they_are_kept():
         taken = take_rows(X_binary, np.array([2, 0]))
         assert type(taken) is type(X_binary)
         np.testing.assert_array_equal(taken[:].toarray(), X_binary[np.array([2, 0])].toarray())
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize("empty", [[], [0, 3, 10], list(range(11))])
+def test_columns_without_entries_change_no_product(kind, empty):
+    dense = make(kind)[0].copy()
+    dense[:, empty] = 0
+    X = dense if kind == "dense" else sp.csr_matrix(dense)
+    C = np.random.RandomState(1).standard_normal((len(dense), 4))
+    out = np.ones((11, 4))
+    rows.add_product_transposed(out, X, C)
+    assert np.allclose(out, 1 + dense.T @ C)
+    assert np.allclose(rows.gram(X), dense @ dense.T)
