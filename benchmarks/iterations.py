@@ -1,10 +1,16 @@
-"""Implicit against literal FLRML iterations, and how the implicit ones grow."""
+"""Implicit against literal FLRML iterations, how the implicit ones grow, and what a busy core costs them."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
 from benchmarks.timing import exponent, seconds, side_by_side
 from flrml import Spectrum, draw_triplets, stiefel
 from flrml.loss import MarginLoss, SpectrumRows
+from flrml.threads import one_blas_thread
 from flrml.triplets import contrast_matrix, triplet_counts
 from tests.literal import LiteralLoss
 
@@ -61,6 +67,31 @@ def growth(**sizes):
     return ", ".join(f"{name}^{exponent(sizes[name], times[name]):.2f}" for name in sizes)
 
 
+@contextmanager
+def taken_core() -> Iterator[None]:
+    """Keep one core busy by another process."""
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        busy.kill()
+        busy.wait()
+
+
+def robustness(repeats=3):
+    """Ratio of the time with one core taken to that on free cores, with our threads and with BLAS's own."""
+    given = problem(60_000, 780, 100, np.float32)
+
+    def ours():
+        with one_blas_thread():
+            descend(*given)
+
+    free = side_by_side(ours, lambda: descend(*given), repeats)
+    with taken_core():
+        taken = side_by_side(ours, lambda: descend(*given), repeats)
+    return taken[0] / free[0], taken[1] / free[1], free[0] / free[1]
+
+
 def rows():
     for n, r, repeats in ((16_000, 3_000, 4), (60_000, 780, 3)):
         for dtype in (np.float64, np.float32):
@@ -70,5 +101,11 @@ def rows():
                 "the paper's algorithm with its r × r matrix",
                 f"{ratio:.1f}× faster, objective equal to {apart:.0e}",
             )
+    ours, blas, alike = robustness()
+    yield (
+        "FLRML iteration, n = 60,000, r = 780, float32, one core taken by another process",
+        "the same on free cores",
+        f"{ours:.1f}× the time, with BLAS's own threads {blas:.1f}×; on free cores {alike:.2f}× the time of those",
+    )
     found = growth(n=[8_000, 16_000, 32_000], r=[500, 1_000, 2_000], d=[50, 100, 200])
     yield "FLRML iteration as it grows, float32", "n = 16,000, r = 1,000, d = 100", f"time ~ {found}"

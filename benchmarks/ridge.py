@@ -1,18 +1,17 @@
 """RidgeFLRML end to end, selection included: against an SVD of rank 3000, against LinearSVC, and by size.
 
-Made-up word counts stand in for text if no prepared data set is at hand: FLRML_PREPARED names a folder of them.
+Data sets that are not in the folder FLRML_PREPARED are prepared first; made-up word counts stand in if none can be.
 """
 
-import os
 import tracemalloc
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
+from benchmarks.prepared import prepared
 from benchmarks.timing import exponent, seconds, side_by_side
 from flrml import RidgeFLRML, decompose
 from flrml.pipeline.inputs import load_rows
@@ -48,11 +47,13 @@ def seconds_and_peak(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def texts() -> Iterator[tuple[str, sp.csr_matrix, np.ndarray]]:
-    """Yield the prepared text data sets, or a made-up one."""
-    folder = os.environ.get("FLRML_PREPARED", "")
-    found = [name for name in TEXT if folder and (Path(folder) / name / "train").is_dir()]
-    for name in found:
-        yield name, *load_rows(Path(folder) / name / "train")
+    """Yield name, training rows and labels of the text data sets, or of made-up documents."""
+    found = False
+    for name in TEXT:
+        with prepared(name) as folder:
+            if folder is not None:
+                found = True
+                yield name, *load_rows(folder / "train")
     if not found:
         yield "made-up documents, 6,000 × 20,000", *documents(6000, 20_000, 20)
 

@@ -1,12 +1,10 @@
 """RidgeFLRML in a text pipeline: tf-idf, RidgeFLRML and 5-NN beside linear classifiers on the same features.
 
-FLRML_PREPARED names a folder of prepared data sets with term counts; made-up documents stand in if there is none.
+Data sets that are not in the folder FLRML_PREPARED are prepared first; made-up documents stand in if none can be.
 """
 
-import os
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
+from benchmarks.prepared import prepared
 from benchmarks.ridge import documents
 from benchmarks.timing import seconds
 from flrml import RidgeFLRML
@@ -35,10 +34,12 @@ LEARNED = make_pipeline(RidgeFLRML(random_state=0), KNeighborsClassifier(5, metr
 
 def texts() -> Iterator[tuple[str, Any, np.ndarray, Any, np.ndarray]]:
     """Yield name, training rows and labels, test rows and labels."""
-    folder = Path(os.environ.get("FLRML_PREPARED", ""))
-    found = [name for name in TEXT if (folder / name / "train").is_dir()]
-    for name in found:
-        yield name, *load_rows(folder / name / "train"), *load_rows(folder / name / "test")
+    found = False
+    for name in TEXT:
+        with prepared(name) as folder:
+            if folder is not None:
+                found = True
+                yield name, *load_rows(folder / "train"), *load_rows(folder / "test")
     if not found:
         X, y = documents(4000, 20_000, 20)
         yield "made-up documents", X[:3000], y[:3000], X[3000:], y[3000:]

@@ -17,6 +17,7 @@ from flrml.loss import LossRows, MarginLoss, SpectrumRows
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
 from flrml.rows import RowOperator, is_dask
 from flrml.spectrum import Spectrum, decompose
+from flrml.threads import one_blas_thread
 from flrml.triplets import contrast_matrix, triplet_counts
 
 CLOSE_RANK = 0.5  # of the number of rows: from here on, whitening all directions overfits
@@ -213,7 +214,8 @@ class FLRML(LowRankMetric):
         if callback is not None:
             set_map(P, [loss.value(E)])
             callback(self)
-        found = self.search(loss, P, E=E, max_iter=self.max_iter, tol=self.tol, callback=after_iteration)
+        with one_blas_thread():
+            found = self.search(loss, P, E=E, max_iter=self.max_iter, tol=self.tol, callback=after_iteration)
         set_map(found.P, found.values)
         self.n_start_rounds_, self.n_null_steps_ = loss.n_start_rounds, found.null_steps
 

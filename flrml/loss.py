@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from flrml.rows import product
+from flrml.rows import product, product_transposed
 from flrml.spectrum import Spectrum
 
 INITIAL_ROUNDS = 10
@@ -121,8 +121,8 @@ class SpectrumRows:
 
     def combine(self, E: Image, a: NDArray, EQ: Image, b: NDArray) -> Image:
         """Return the image E a + EQ b."""
-        combined = E.E @ a.astype(self.dtype)
-        combined += EQ.E @ b.astype(self.dtype)
+        combined = product(E.E, a.astype(self.dtype))
+        combined += product(EQ.E, b.astype(self.dtype))
         return Image(combined, self._contrast)
 
     def map(self, function: Callable, *parts: Any) -> Any:
@@ -137,7 +137,9 @@ class SpectrumRows:
 
     def pull_back(self, image: Image, active: NDArray, q: NDArray) -> NDArray:
         """Return G = Vᵀ R diag(q) with R = A (λ ∘ E) + λ ∘ M."""
-        R = product(self.contrasts_transposed, active[:, None] * image.E)
+        A = self.contrasts_transposed
+        A_active = sp.csr_matrix((A.data * active[A.indices], A.indices, A.indptr), A.shape)
+        R = product(A_active, image.E)
         R += active[:, None] * image.M
         R *= q
         return self.spectrum.transposed_matmul(R).astype(np.float64)
@@ -248,5 +250,5 @@ def _k(image: Any, active: NDArray) -> NDArray:
 
 
 def _quadratic_form(image: Any, other: Any, active: NDArray) -> NDArray:
-    left = np.hstack((image.E, other.E)) * active[:, None]
-    return left.T @ np.hstack((image.M, other.M))
+    right = [active[:, None] * part.M for part in (image, other)]
+    return np.block([[product_transposed(part.E, M) for M in right] for part in (image, other)])

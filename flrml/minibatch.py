@@ -9,19 +9,18 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
-from threadpoolctl import ThreadpoolController
 
 from flrml import stiefel
-from flrml.batches import BatchUpdate, batch_svd, read_batch
+from flrml.batches import WELL_CONDITIONED, BatchUpdate, SampleBasis, SingularBasis, read_batch
 from flrml.estimators import warn_if_close
 from flrml.loss import softplus
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric, require_solution
 from flrml.rows import add_product_transposed, gram, is_dask, product
-from flrml.triplets import contrast_matrix, triplet_counts
+from flrml.threads import one_blas_thread
+from flrml.triplets import TripletsByAnchor
 
 PADDING = 10  # a mini-batch has at least this many samples more than directions
 SMALLEST_SCALE = 1e-6
-WELL_CONDITIONED = 1e-6  # ratio of squared singular values above which a Gram matrix does in place of an SVD
 
 
 class MFLRML(LowRankMetric):
@@ -158,14 +157,11 @@ class MFLRML(LowRankMetric):
             warn_if_close(min(X.shape), X.shape[0], type(self).__name__)
             self._initialize(X.shape, X.dtype)
         T = self._check_triplets(X, y, triplets, self.n_triplets, self._random)
-        counts = triplet_counts(T, X.shape[0])
-        libraries = ThreadpoolController()  # finding them takes as long as an SVD of a batch
+        by_anchor = TripletsByAnchor(T)
         for batch in range(n_batches):
             rows = self._draw_batch(T, X.shape[0])
-            # Matrices of a batch are too small for several BLAS threads, which on a busy machine cost dearly.
-            with libraries.limit(limits=1, user_api="blas"):
-                contrasts = contrast_matrix(*(c[rows][:, rows] for c in counts))
-                self._apply(self._learn_batch(read_batch(X, rows), contrasts))
+            with one_blas_thread():
+                self._apply(self._learn_batch(read_batch(X, rows), by_anchor.contrasts(rows)))
             hinge = f"mean hinge {self.history_[-1]:.4g} margins"
             self._log(f"mini-batch {batch + 1}/{n_batches}: {hinge}", self.history_)
             if callback is not None:
@@ -195,30 +191,33 @@ class MFLRML(LowRankMetric):
 
     def _learn_batch(self, X: Any, contrasts: sp.csr_matrix) -> BatchUpdate:
         """Make one projected gradient step on the batch X."""
-        sigma, V = self._decompose_batch(X)
-        if self.n_iter_ == 0:  # as if L were Gaussian noise, of which only the embedding of the batch matters
-            B = (self._random.standard_normal((self._map.shape[1], len(V))) @ V) * sigma
+        basis = self._decompose_batch(X)
+        if self.n_iter_ == 0 and isinstance(basis, SingularBasis):
+            # As if L were Gaussian noise, of which only the embedding of the batch matters.
+            B = basis.random(self._map.shape[1], self._random).T
         else:
-            B = (product(X, self._map).astype(np.float64) * self._scale).T @ V
+            B = basis.coordinates(product(X, self._map).astype(np.float64) * self._scale).T
         Q, P, s = self._weighted_directions(B)
 
-        E = V @ P
+        E = basis.images(P)
         M = contrasts @ E
         Z = E * M
-        margin = self.margin_ratio * float(s.sum()) / len(V)
+        margin = self.margin_ratio * float(s.sum()) / len(E)
         z = -(Z @ s)
-        active = self._active(z, margin)
-        G = -(V.T @ (contrasts.T @ (active[:, None] * E) + active[:, None] * M)) * s
+        active = self._active(z, margin)[:, None]
+        G = -basis.coordinates(contrasts.T @ (active * E) + active * M) * s
         P = self._retract(P - stiefel.project(P, G))
-        s = softplus(active @ Z)
+        s = softplus(active.ravel() @ Z)
 
-        C = V @ ((P * np.sqrt(s)) / sigma[:, None] ** 2) @ Q.T
+        C = basis.dual(P * np.sqrt(s)) @ Q.T
         hinge = float(np.mean(np.maximum(z + margin, 0)) / margin) if margin > 0 else 0.0
         return BatchUpdate(*self._lift(X, C), s.astype(self._map.dtype), hinge)
 
-    def _decompose_batch(self, X: Any) -> tuple[NDArray, NDArray]:
-        """Return the singular values and left singular vectors of a batch."""
-        return batch_svd(gram(X), f"zero (n_features={X.shape[1]})")
+    def _decompose_batch(self, X: Any) -> SingularBasis | SampleBasis:
+        """Return coordinates of a batch: its singular vectors, or its samples if they serve."""
+        G = gram(X)
+        samples = SampleBasis.find(G) if self.n_iter_ > 0 else None
+        return SingularBasis(G, f"zero (n_features={X.shape[1]})") if samples is None else samples
 
     def _weighted_directions(self, B: NDArray) -> tuple[NDArray, NDArray, NDArray]:
         """Factor the embedding B = Q diag(√s) Pᵀ of the batch; return Q, P and s."""

@@ -5,10 +5,8 @@ of rows is ever in memory at once.
 """
 
 import hashlib
-import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from copy import copy
 from typing import Any
 
@@ -18,11 +16,15 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from flrml.binary import BinaryRows, RunRows, running_sums
+from flrml.threads import has_one_blas_thread, in_threads, n_threads
 
 BLOCK_BYTES = 64 * 2**20
 # Largest values of X that are sound: methods square them, and some cut singular values at an absolute size.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e8
 RUNS_PAY = 10  # ones per column from which products run by run are faster
+MANY_OCCUR = 0.9  # share of columns with entries from which leaving out the others does not pay
+CACHE_BYTES, SMALLEST_WIDTH = 2**23, 16  # of a dense factor that is read at random; columns that are read at least
+PIECES = 4  # of work per thread
 WORTH_THREADS = 5e7  # multiplications below which one thread is faster than several
 
 
@@ -142,20 +144,22 @@ def on_disk(X: Any) -> bool:
     return False
 
 
-def n_threads() -> int:
-    """Return the number of threads of sparse products: OMP_NUM_THREADS, or the cores of this process."""
-    setting = os.environ.get("OMP_NUM_THREADS", "")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return int(setting) if setting.isdigit() and int(setting) > 0 else cores
-
-
 def product(X: Any, B: NDArray) -> NDArray:
-    """Return X @ B. SciPy multiplies sparse rows in one thread; here blocks of rows go to several."""
+    """Return X @ B, with blocks of rows shared out over threads, unless BLAS does that itself."""
     if isinstance(X, RowOperator):
         return X.product(B)
-    if not is_sparse(X) or (sp.issparse(X) and X.nnz * B.shape[1] < WORTH_THREADS):
-        return np.asarray(X @ B)
     out = np.empty((X.shape[0], B.shape[1]), dtype=np.result_type(X.dtype, B.dtype))
+    if not is_sparse(X):
+        if not _worth_threads(X, B):
+            return np.asarray(X @ B)
+
+        def multiply(block: slice) -> None:
+            np.matmul(X[block], B, out=out[block])
+
+        in_threads(multiply, _slices(len(X), _share(len(X))))
+        return out
+    if sp.issparse(X) and not on_disk(X):
+        return _csr_product(X, B)
     read = X.__getitem__
     if _by_runs(X):
         read, B = X.steps, np.array(B, dtype=out.dtype, order="C")
@@ -165,18 +169,45 @@ def product(X: Any, B: NDArray) -> NDArray:
     def fill(block: slice) -> None:
         out[block] = read(block) @ B
 
-    step = max(1, -(-X.shape[0] // n_threads())) if sp.issparse(X) and not on_disk(X) else None
-    _in_threads(fill, list(_product_blocks(X)) if step is None else _slices(X.shape[0], step))
+    in_threads(fill, list(_product_blocks(X)))
+    return out
+
+
+def _csr_product(X: Any, B: NDArray) -> NDArray:
+    """Return X @ B for a CSR matrix in memory, for so many columns of B at a time that they stay in cache."""
+    width = max(SMALLEST_WIDTH, CACHE_BYTES // max(1, len(B) * B.itemsize))
+    few = X.nnz * B.shape[1] < WORTH_THREADS
+    if few or (width >= B.shape[1] and n_threads() == 1):
+        return np.asarray(X @ B)
+    out = np.empty((X.shape[0], B.shape[1]), dtype=np.result_type(X.dtype, B.dtype))
+    blocks = _slices(X.shape[0], max(1, -(-X.shape[0] // n_threads())))
+    rows = [X[block] for block in blocks] if len(blocks) > 1 else [X]
+    for columns in _slices(B.shape[1], width):
+        part = np.ascontiguousarray(B[:, columns])
+
+        def fill(number: slice, columns: slice = columns, part: NDArray = part) -> None:
+            out[blocks[number.start], columns] = rows[number.start] @ part
+
+        in_threads(fill, _slices(len(blocks), 1))
     return out
 
 
 def product_transposed(X: Any, R: NDArray) -> NDArray:
-    """Return X.T @ R, with the columns of R shared out over threads if X is sparse."""
+    """Return X.T @ R, with the columns of one of them shared out over threads, unless BLAS does that itself."""
     if isinstance(X, RowOperator):
         return X.product_transposed(R)
-    if not is_sparse(X):
-        return np.asarray(X.T @ R)
     out = np.zeros((X.shape[1], R.shape[1]), dtype=np.result_type(X.dtype, R.dtype))
+    if not is_sparse(X):
+        # BLAS takes a fifth less time for the transposed form.
+        if not _worth_threads(X, R):
+            return np.asarray((R.T @ X).T)
+        blocks = _slices(len(out), _share(len(out)))
+
+        def fill(block: slice) -> None:
+            out[block] = (R.T @ X[:, block]).T
+
+        in_threads(fill, blocks)
+        return out
     # Each block of rows adds to all of ``out``: few columns at a time bound the memory of the sum.
     step = min(-(-R.shape[1] // n_threads()), 2 * BLOCK_BYTES // max(1, len(out) * out.itemsize))
     columns = _slices(R.shape[1], max(1, step))
@@ -187,22 +218,46 @@ def product_transposed(X: Any, R: NDArray) -> NDArray:
         def add(column: slice, rows: Any = rows, part: NDArray = part) -> None:
             out[:, column] += rows.T @ np.ascontiguousarray(part[:, column])
 
-        _in_threads(add, columns)
+        in_threads(add, columns)
     if _by_runs(X):
         running_sums(out, backward=True)
     return out
 
 
+def _worth_threads(X: NDArray, B: NDArray) -> bool:
+    """Tell whether a dense product is shared out here: if it is large, and BLAS has one thread."""
+    return has_one_blas_thread() and n_threads() > 1 and X.size * B.shape[1] >= WORTH_THREADS
+
+
+def _share(n: int) -> int:
+    """Return the length of pieces of n: several per thread, so that one on a busy core does not delay all."""
+    return max(1, -(-n // (PIECES * n_threads())))
+
+
 def add_product_transposed(out: NDArray, X: Any, C: NDArray) -> None:
-    """Add X.T @ C to ``out`` for a few rows X and many columns, a block of columns at a time."""
+    """Add X.T @ C to ``out`` for a few rows X and many columns, a block of the columns that occur at a time."""
+    occurring = occurring_columns(X)
     columns = X.T.tocsr() if sp.issparse(X) else X.T
-    step = max(1, -(-len(out) // n_threads()))
+    columns = columns if occurring is None else columns[occurring]
+    n_columns = columns.shape[0]
+    step = max(1, -(-n_columns // n_threads()))
     step = min(step, max(1, BLOCK_BYTES // 8 // (C.shape[1] * out.itemsize)))
 
     def add(block: slice) -> None:
-        out[block] += columns[block] @ C
+        out[block if occurring is None else occurring[block]] += columns[block] @ C
 
-    _in_threads(add, _slices(len(out), step))
+    in_threads(add, _slices(n_columns, step))
+
+
+def occurring_columns(X: Any) -> NDArray | None:
+    """Return the columns of rows in memory that are not empty, or None if almost all have entries."""
+    if sp.issparse(X):
+        occurs = np.zeros(X.shape[1], dtype=bool)
+        occurs[X.indices] = True
+    else:
+        occurs = X.any(axis=0)
+    occurring = np.flatnonzero(occurs)
+    return occurring if len(occurring) < MANY_OCCUR * X.shape[1] else None
 
 
 def gram(X: Any) -> NDArray[np.float64]:
@@ -218,9 +273,11 @@ def gram(X: Any) -> NDArray[np.float64]:
         def fill(block: slice) -> None:
             G[block] = (X[block] @ columns).toarray()
 
-        _in_threads(fill, _slices(n, max(1, min(-(-n // n_threads()), BLOCK_BYTES // (16 * n)))))
+        in_threads(fill, _slices(n, max(1, min(-(-n // n_threads()), BLOCK_BYTES // (16 * n)))))
         return G
     blocks = list(row_blocks(X))
+    if len(blocks) == 1 and not is_sparse(X) and (occurring := occurring_columns(X)) is not None:
+        X = X[:, occurring]
     for a, left in enumerate(blocks):
         rows = X[left].astype(np.float64)
         for right in blocks[: a + 1]:
@@ -285,13 +342,3 @@ def _product_blocks(X: Any) -> Iterator[slice]:
 
 def _slices(n: int, step: int) -> list[slice]:
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
-
-
-def _in_threads(work: Callable[[slice], None], pieces: list[slice]) -> None:
-    """Do the pieces of work in threads; SciPy's sparse products release the interpreter lock."""
-    if len(pieces) == 1 or n_threads() == 1:
-        for piece in pieces:
-            work(piece)
-    else:
-        with ThreadPoolExecutor(n_threads()) as pool:
-            list(pool.map(work, pieces))

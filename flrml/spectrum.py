@@ -79,13 +79,13 @@ class Spectrum:
     def __matmul__(self, B: NDArray) -> NDArray:
         """Return V @ B, for B of shape (r, d)."""
         if self.side == "left":
-            return self.basis @ B
+            return product(self.basis, B)
         return product(self._data(), self._unwhiten(B))
 
     def transposed_matmul(self, R: NDArray) -> NDArray:
         """Return V.T @ R, for R of shape (n, d)."""
         if self.side == "left":
-            return np.asarray((R.T @ self.basis).T)
+            return product_transposed(self.basis, R)
         return (self.basis.T @ product_transposed(self._data(), R)) / self.singular_values[:, None]
 
     def top(self, B: NDArray) -> NDArray:

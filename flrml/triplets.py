@@ -93,19 +93,19 @@ def check_triplets(triplets: ArrayLike, n: int) -> NDArray[np.int64]:
         )
     if not np.issubdtype(T.dtype, np.number) or np.iscomplexobj(T):
         raise ValueError(f"triplets must be row numbers, got values of type {T.dtype}")
+    i, j, k = T.T
+    lowest, highest = np.minimum(np.minimum(i, j), k), np.maximum(np.maximum(i, j), k)
+    whole = np.ones(len(T), dtype=bool) if np.issubdtype(T.dtype, np.integer) else np.all(np.mod(T, 1) == 0, axis=1)
     checks = (
-        (~np.all(np.mod(T, 1) == 0, axis=1), "row numbers must be whole"),
-        (np.any((T < 0) | (n <= T), axis=1), f"row numbers must lie in 0 to {n - 1}"),
-        (
-            (T[:, 0] == T[:, 1]) | (T[:, 0] == T[:, 2]) | (T[:, 1] == T[:, 2]),
-            "the three row numbers must differ",
-        ),
+        (~whole, "row numbers must be whole"),
+        ((lowest < 0) | (n <= highest), f"row numbers must lie in 0 to {n - 1}"),
+        ((i == j) | (i == k) | (j == k), "the three row numbers must differ"),
     )
     for bad, rule in checks:
         if bad.any():
             row = int(np.argmax(bad))
             raise ValueError(f"triplet {row} is {tuple(T[row].tolist())}: {rule}")
-    return T.astype(np.int64)
+    return T.astype(np.int64, copy=False)
 
 
 def triplet_counts(triplets: NDArray, n: int, dtype: Any = np.float64) -> tuple[sp.csr_matrix, sp.csr_matrix]:
@@ -116,6 +116,41 @@ def triplet_counts(triplets: NDArray, n: int, dtype: Any = np.float64) -> tuple[
         sp.csr_matrix((ones, (i, j)), shape=(n, n), dtype=dtype),
         sp.csr_matrix((ones, (i, k)), shape=(n, n), dtype=dtype),
     )
+
+
+class TripletsByAnchor:
+    """Triplets in the order of their anchors, to find the contrasts among few samples without a walk over all.
+
+    Parameters
+    ----------
+    triplets : ndarray of shape (m, 3)
+        Row numbers (i, j, k), in any order.
+    """
+
+    def __init__(self, triplets: NDArray):
+        anchors = triplets[:, 0]
+        if np.any(anchors[1:] < anchors[:-1]):
+            triplets = triplets[np.argsort(anchors, kind="stable")]
+        self._others = triplets[:, 1:]
+        self._count = np.bincount(anchors)
+        self._end = np.cumsum(self._count)
+
+    def contrasts(self, samples: NDArray) -> sp.csr_matrix:
+        """Return the rows and columns of some samples, in ascending order, of all contrasts.
+
+        See :func:`contrast_matrix`; half a triplet, whose third sample is not among these, counts one half.
+        """
+        n = len(samples)
+        anchors = samples[: np.searchsorted(samples, len(self._count))]
+        count, end = self._count[anchors], self._end[anchors]
+        row = np.repeat(np.arange(len(anchors)), count)
+        others = self._others[np.repeat(end - np.cumsum(count), count) + np.arange(len(row))]
+        column = np.minimum(np.searchsorted(samples, others), n - 1)
+        half, side = np.nonzero(samples[column] == others)  # side 0 holds positives, side 1 negatives
+        row, column = row[half], column[half, side]
+        t = np.bincount(row, minlength=n)
+        weights = (1 - 2 * side) / (t[row] / 2 + 1)
+        return sp.csr_matrix((weights, column, np.concatenate(([0], np.cumsum(t)))), shape=(n, n))
 
 
 def contrast_matrix(positives: sp.csr_matrix, negatives: sp.csr_matrix) -> sp.csr_matrix:

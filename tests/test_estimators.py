@@ -23,6 +23,7 @@ from flrml import (
     knn_accuracy,
     stiefel,
 )
+from flrml.batches import SampleBasis, SingularBasis
 from flrml.exceptions import FlrmlWarning, OverfittingWarning, SpectrumError
 from flrml.loss import softplus
 from flrml.reference import ReferenceFLRML, ReferenceMFLRML, decompose_centered
@@ -256,11 +257,12 @@ def test_a_rank_close_to_the_number_of_rows_warns_once_and_names_the_remedy(Esti
         RidgeFLRML(5, random_state=0).fit(X, y)
 
 
-def dense_step(X, T, random, d, margin_ratio):
-    """One M-FLRML step on all samples, with explicit K, U and L."""
+def dense_step(X, T, L, margin_ratio):
+    """One M-FLRML step from the map L on all samples, with explicit K and U."""
     V, sigma, Ut = np.linalg.svd(X, full_matrices=False)
+    kept = sigma > 1e-6 * sigma[0]
+    V, sigma, Ut = V[:, kept], sigma[kept], Ut[kept]
     contrasts = contrast_matrix(*triplet_counts(T, len(X))).toarray()
-    L = random.standard_normal((d, len(X))) @ V @ Ut
     Q, root_s, Pt = np.linalg.svd((X @ L.T).T @ V, full_matrices=False)
     P, s = Pt.T, root_s**2
     Y = X @ L.T
@@ -274,16 +276,38 @@ def dense_step(X, T, random, d, margin_ratio):
 
 
 @pytest.mark.parametrize("margin_ratio", [0.1, 1.0])
-def test_one_batch_of_all_samples_equals_a_dense_step(margin_ratio):
+@pytest.mark.parametrize("dependent", [False, True])
+def test_batches_of_all_samples_equal_dense_steps(margin_ratio, dependent):
     random = np.random.RandomState(3)
     X, y = random.standard_normal((24, 40)), np.arange(24) % 3
+    if dependent:
+        X[5] = X[4] + X[6]
     T = draw_triplets(y, 5, 0)
-    model = MFLRML(4, margin_ratio=margin_ratio, batch_triplets=len(T), n_batches=1, random_state=0)
-    model.fit(X, triplets=T)
+    model = MFLRML(4, margin_ratio=margin_ratio, batch_triplets=len(T), n_batches=3, random_state=0)
+    maps = []
+    model.fit(X, triplets=T, callback=lambda model: maps.append(model.components_.copy()))
 
     random = np.random.RandomState(0)
     sample_without_replacement(len(T), len(T), random_state=random)  # the estimator's choice of triplets
-    assert np.allclose(model.components_, dense_step(X, T, random, 4, margin_ratio), atol=1e-8)
+    V, _, Ut = np.linalg.svd(X, full_matrices=False)
+    L = dense_step(X, T, random.standard_normal((4, len(X))) @ V @ Ut, margin_ratio)
+    assert np.allclose(maps[0], L, atol=1e-8)
+    for number in (2, 3):
+        rho = 1 / np.sqrt(number)
+        L = (1 - rho) * L + rho * dense_step(X, T, L, margin_ratio)
+        assert np.allclose(maps[number - 1], L, atol=1e-8)
+
+
+def test_samples_are_coordinates_of_independent_rows_only():
+    X = np.random.RandomState(0).standard_normal((20, 30))
+    P = X[:, :3]
+    samples, singular = SampleBasis.find(X @ X.T), SingularBasis(X @ X.T, "zero")
+    assert np.allclose(X @ (X.T @ samples.dual(P)), P)
+    assert np.allclose(samples.dual(P), singular.dual(singular.coordinates(P)))
+    X[3] = X[4] + 1e-5 * X[5]
+    assert SampleBasis.find(X @ X.T) is None
+    X[3] = 0
+    assert SampleBasis.find(X @ X.T) is None
 
 
 def test_partial_fit_goes_on_where_fit_stopped(digits):

@@ -1,13 +1,17 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.preprocessing import normalize
+from threadpoolctl import threadpool_info
 
 from flrml import rows
 from flrml.binary import SEGMENT, BinaryRows, RunRows, are_runs, find_runs, running_sums
 from flrml.rows import take_rows
+from flrml.threads import has_one_blas_thread, one_blas_thread
 
 
 def make(kind, dtype=np.float64, n=23, n_features=11, seed=0):
@@ -66,6 +70,36 @@ def test_products_equal_dense_ones(kind, dtype, threads, monkeypatch):
     out = np.ones((11, 4), dtype=dtype)
     rows.add_product_transposed(out, X[:], R)
     assert np.allclose(out, 1 + dense.T @ R, **tolerance)
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize("threads", ["1", "3"])
+@pytest.mark.parametrize("width", [1, 3, 100])
+def test_products_in_pieces_are_the_same_number_for_number(kind, threads, width, monkeypatch):
+    X = make(kind, np.float32)[1]
+    random = np.random.RandomState(1)
+    B, R = random.standard_normal((11, 7)).astype(np.float32), random.standard_normal((23, 7)).astype(np.float32)
+    whole, whole_transposed = rows.product(X, B), rows.product_transposed(X, R)
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    monkeypatch.setattr(rows, "WORTH_THREADS", 0)
+    monkeypatch.setattr(rows, "SMALLEST_WIDTH", width)
+    monkeypatch.setattr(rows, "CACHE_BYTES", 0)
+    with one_blas_thread():
+        np.testing.assert_array_equal(rows.product(X, B), whole)
+        np.testing.assert_allclose(rows.product_transposed(X, R), whole_transposed, atol=1e-6)
+
+
+def test_blas_has_one_thread_inside_its_context_only():
+    before = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    assert not has_one_blas_thread()
+    with one_blas_thread():
+        with one_blas_thread():
+            assert {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"} == {1}
+        assert has_one_blas_thread()
+        with ThreadPoolExecutor(1) as pool:
+            assert not pool.submit(has_one_blas_thread).result()
+    assert not has_one_blas_thread()
+    assert [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"] == before
 
 
 @st.composite
@@ -193,3 +227,16 @@ def test_some_rows_are_taken_in_the_form_in_which_they_are_kept():
         taken = take_rows(X_binary, np.array([2, 0]))
         assert type(taken) is type(X_binary)
         np.testing.assert_array_equal(taken[:].toarray(), X_binary[np.array([2, 0])].toarray())
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize("empty", [[], [0, 3, 10], list(range(11))])
+def test_columns_without_entries_change_no_product(kind, empty):
+    dense = make(kind)[0].copy()
+    dense[:, empty] = 0
+    X = dense if kind == "dense" else sp.csr_matrix(dense)
+    C = np.random.RandomState(1).standard_normal((len(dense), 4))
+    out = np.ones((11, 4))
+    rows.add_product_transposed(out, X, C)
+    assert np.allclose(out, 1 + dense.T @ C)
+    assert np.allclose(rows.gram(X), dense @ dense.T)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flrml.exceptions import FlrmlWarning
-from flrml.triplets import check_triplets, contrast_matrix, draw_triplets, triplet_counts
+from flrml.triplets import TripletsByAnchor, check_triplets, contrast_matrix, draw_triplets, triplet_counts
 from tests.literal import z_by_loops
 
 labels = st.lists(st.integers(0, 4), min_size=3, max_size=40).filter(
@@ -88,3 +88,17 @@ def test_half_a_triplet_counts_one_half():
     part = [0, 1, 2]
     contrasts = contrast_matrix(positives[part][:, part], negatives[part][:, part]).toarray()
     assert np.allclose(contrasts[0], [0, 2 / 2.5, -1 / 2.5])
+
+
+@given(labels, st.integers(1, 4), st.booleans(), st.data())
+def test_contrasts_among_few_samples_equal_rows_and_columns_of_all_counts(y, t, shuffled, data):
+    T = draw_triplets(y, t, 0)
+    T = np.random.RandomState(0).permutation(T) if shuffled else T
+    samples = np.array(sorted(data.draw(st.sets(st.integers(0, len(y) - 1), min_size=1))))
+    expected = contrast_matrix(*(count[samples][:, samples] for count in triplet_counts(T, len(y))))
+    assert np.allclose(TripletsByAnchor(T).contrasts(samples).toarray(), expected.toarray())
+
+
+def test_samples_beyond_the_last_anchor_have_no_contrasts():
+    contrasts = TripletsByAnchor(np.array([[1, 0, 3]])).contrasts(np.array([0, 1, 3, 9]))
+    assert np.allclose(contrasts.toarray(), [[0] * 4, [0.5, 0, -0.5, 0], [0] * 4, [0] * 4])

@@ -9,12 +9,12 @@ import scipy.sparse as sp
 from dask.sizeof import sizeof
 from distributed import get_worker
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from flrml.batches import BatchUpdate, read_batch
 from flrml.distributed.stored import opened
 from flrml.minibatch import MFLRML
-from flrml.triplets import contrast_matrix, draw_triplets, triplet_counts
+from flrml.threads import one_blas_thread
+from flrml.triplets import TripletsByAnchor, draw_triplets
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,12 @@ class ShardRows:
 
 
 def task_of_shard(
-    y: Any, triplets: NDArray | None, n: int, n_triplets: int, random: dict
-) -> tuple[NDArray, Any, dict]:
-    """Return triplets of a shard, their counts, and the random state after drawing them."""
+    y: Any, triplets: NDArray | None, n_triplets: int, random: dict
+) -> tuple[NDArray, TripletsByAnchor, dict]:
+    """Return triplets of a shard, the same by anchor, and the random state after drawing them."""
     generator = _generator(random)
     T = draw_triplets(y, n_triplets, generator) if triplets is None else triplets
-    return T, triplet_counts(T, n), generator.get_state(legacy=False)
+    return T, TripletsByAnchor(T), generator.get_state(legacy=False)
 
 
 _HELD: dict[tuple[str, str], Held] = {}
@@ -106,7 +106,7 @@ def step_of_shard(
     steps: int,
     model: MFLRML,
     state: tuple,
-    task: tuple[NDArray, Any, dict],
+    task: tuple[NDArray, TripletsByAnchor, dict],
     blocks: list[Any],
     random: dict,
     updates: list[Update | Stale],
@@ -128,8 +128,8 @@ def step_of_shard(
     with held.lock:
         if not _up_to_date(held, steps, model, n_iter, updates, settled):
             return Stale(worker)
-        T, counts, drawn = task
-        return _mini_batch(held, model, n_iter, T, counts, ShardRows(blocks), random or drawn, n_shards)
+        T, by_anchor, drawn = task
+        return _mini_batch(held, model, n_iter, T, by_anchor, ShardRows(blocks), random or drawn, n_shards)
 
 
 def _up_to_date(
@@ -139,7 +139,7 @@ def _up_to_date(
     received = [update for update in updates if isinstance(update, Update)]
     if held.steps == steps - 1 and updates and len(received) == len(updates):
         _load(model, held, n_iter - 1)
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             model._apply(merge(received))
         if settled:
             model._apply_scale()
@@ -156,7 +156,7 @@ def _mini_batch(
     model: MFLRML,
     n_iter: int,
     T: NDArray,
-    counts: Any,
+    by_anchor: TripletsByAnchor,
     X: ShardRows,
     random: dict,
     n_shards: int,
@@ -164,8 +164,8 @@ def _mini_batch(
     _load(model, held, n_iter)
     model._random = _generator(random)
     rows = model._draw_batch(T, X.shape[0])
-    with threadpool_limits(1, user_api="blas"):
-        update = model._learn_batch(read_batch(X, rows), contrast_matrix(*(c[rows][:, rows] for c in counts)))
+    with one_blas_thread():
+        update = model._learn_batch(read_batch(X, rows), by_anchor.contrasts(rows))
         batch, C = update.X, update.C
         if n_shards > 1:
             batch, C = smallest_form(batch, C, held.map.dtype)

@@ -196,7 +196,6 @@ class Shards:
             task_of_shard,
             labels,
             given,
-            len(own),
             self.model.n_triplets,
             random.get_state(legacy=False),
             workers=[worker],

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flrml import stiefel
-from flrml.batches import batch_svd
+from flrml.batches import SingularBasis
 from flrml.estimators import FLRML
 from flrml.loss import LossRows, MarginLoss, objective, slope, softplus
 from flrml.minibatch import MFLRML
@@ -94,9 +94,9 @@ class ReferenceMFLRML(MFLRML):
     flrml.MFLRML : The method as the paper describes it.
     """
 
-    def _decompose_batch(self, X: Any) -> tuple[NDArray, NDArray]:
+    def _decompose_batch(self, X: Any) -> SingularBasis:
         """Decompose the batch with the mean of each row subtracted, as the code does for the whole data."""
-        return batch_svd(gram(CenteredRows(X)), f"constant (n_features={X.shape[1]})")
+        return SingularBasis(gram(CenteredRows(X)), f"constant (n_features={X.shape[1]})")
 
     def _lift(self, X: Any, C: NDArray) -> tuple[Any, NDArray]:
         """Lift from the rows with their means subtracted: (X − m 1ᵀ)ᵀ C = Xᵀ C − 1 (mᵀ C), by a row of ones."""

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from threadpoolctl import threadpool_limits
 
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
 from flrml.ridge.selection import Trial, select
@@ -16,6 +15,7 @@ from flrml.ridge.solver import Settings, Solver, scaled_for
 from flrml.ridge.supervision import Labels, Supervision, Triplets
 from flrml.rows import take_rows
 from flrml.spectrum import column_signs
+from flrml.threads import one_blas_thread
 from flrml.triplets import check_triplets
 
 SHARE = Interval(Real, 0, 1, closed="both")
@@ -169,8 +169,7 @@ class RidgeFLRML(LowRankMetric):
             None if self.offset == "auto" else bool(self.offset),
             self.margin,
         )
-        # Most matrices are too small for several BLAS threads, which on a busy machine take ten times as long.
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             self._solve(X, supervision, settings, random)
         return self
 

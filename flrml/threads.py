@@ -1,0 +1,51 @@
+"""Share work out over threads without a BLAS whose waiting threads hold cores that other work needs."""
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from threadpoolctl import ThreadpoolController
+
+_state = threading.local()
+
+
+@functools.cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()  # finding them takes as long as a mini-batch
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Give BLAS one thread: for small matrices more are no faster, and large products are shared out by rows."""
+    outside = has_one_blas_thread()
+    with _libraries().limit(limits=1, user_api="blas"):
+        _state.one = True
+        try:
+            yield
+        finally:
+            _state.one = outside
+
+
+def has_one_blas_thread() -> bool:
+    """Tell whether this thread is inside :func:`one_blas_thread`."""
+    return getattr(_state, "one", False)
+
+
+def n_threads() -> int:
+    """Return the number of threads that share products: OMP_NUM_THREADS, or the cores of this process."""
+    setting = os.environ.get("OMP_NUM_THREADS", "")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(setting) if setting.isdigit() and int(setting) > 0 else cores
+
+
+def in_threads(work: Callable[[slice], None], pieces: list[slice]) -> None:
+    """Do the pieces of work in threads; products of SciPy and NumPy release the interpreter lock."""
+    if len(pieces) == 1 or n_threads() == 1:
+        for piece in pieces:
+            work(piece)
+    else:
+        with ThreadPoolExecutor(n_threads()) as pool:
+            list(pool.map(work, pieces))
