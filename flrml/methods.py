@@ -87,7 +87,7 @@ class Method:
     @property
     def takes_dask(self) -> bool:
         """Whether ``fit`` takes dask arrays."""
-        return issubclass(self.estimator, FLRML | MFLRML)
+        return issubclass(self.estimator, FLRML | MFLRML | RidgeFLRML)
 
     def fit_arguments(self, *, triplets: Any = None, spectrum: Any = None, groups: Any = None) -> dict[str, Any]:
         """Return those of the given keyword arguments that ``fit(X, y, …)`` of this method takes."""
