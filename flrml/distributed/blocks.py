@@ -16,6 +16,7 @@ from distributed import Client, Future, default_client, futures_of
 
 from flrml.distributed.stored import opened
 from flrml.distributed.waiting import gather, wait_for_worker
+from flrml.metric import LowRankMetric
 
 FAN_IN = 8  # futures that one task of a sum adds up
 
@@ -87,6 +88,19 @@ class RowBlocks:
         self.sizes = [int(size) for size in sizes]
         self.bounds = np.concatenate(([0], np.cumsum(self.sizes)))
         self.shape = (int(self.bounds[-1]), int(X.shape[1]))
+
+    def check(self, model: LowRankMetric, *, reset: bool = True) -> None:
+        """Check the shape of X as an estimator does in memory, and let it know the number of features."""
+        n, n_features = self.shape
+        name = type(model).__name__
+        if n < 3:
+            raise ValueError(f"Found array with {n} sample(s) while a minimum of 3 is required by {name}.")
+        if reset:
+            model.n_features_in_ = n_features
+        elif n_features != model.n_features_in_:
+            raise ValueError(
+                f"X has {n_features} features, but {name} is expecting {model.n_features_in_} features as input"
+            )
 
     def _load(self, delayed: list[Any]) -> list[Future]:
         """Load the blocks at their workers, in one call per worker, as a call walks through the whole graph."""

@@ -60,13 +60,8 @@ def fit_flrml(
     """
     rows = RowBlocks(X)
     with without_work_stealing(rows.client):
-        if rows.shape[0] < 3:
-            raise ValueError(
-                f"Found array with {rows.shape[0]} sample(s) while a minimum of 3 is required by "
-                f"{type(model).__name__}."
-            )
+        rows.check(model)
         rows.check_finite()
-        model.n_features_in_ = rows.shape[1]
         random = check_random_state(model.random_state)
         labels = None if y is None else np.asarray(y)
         T = model._check_triplets(rows, labels, triplets, model.n_triplets, random)

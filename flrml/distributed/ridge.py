@@ -52,12 +52,8 @@ def fit_ridge(model: RidgeFLRML, X: Any, y: Any, triplets: Any, groups: Any) -> 
         raise ValueError("RidgeFLRML learns from labels if X is a dask array; give y in place of triplets")
     blocks = RowBlocks(X)
     with without_work_stealing(blocks.client), threadpool_limits(1, user_api="blas"):
-        if blocks.shape[0] < 3:
-            raise ValueError(
-                f"Found array with {blocks.shape[0]} sample(s) while a minimum of 3 is required by RidgeFLRML."
-            )
+        blocks.check(model)
         rows = ClusterRows(blocks)
-        model.n_features_in_ = rows.shape[1]
         random = check_random_state(model.random_state)
         supervision = _check_supervision(model, rows, y, groups)
         n = rows.shape[0]

@@ -39,7 +39,9 @@ def gather(client: Client, futures: list[Future]) -> list[Any]:
     except (CancelledError, CommClosedError) as error:
         if client.status != "running":
             raise ClusterLostError("the Dask scheduler is gone; start it again and repeat the fit") from error
-        raise
+        raise ClusterLostError(
+            "a worker of the Dask cluster died with data that no task makes again; compute them anew and repeat"
+        ) from error
 
 
 def wait_for_worker(client: Client) -> None:
