@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flrml.distributed.blocks import RowBlocks, without_work_stealing
+from flrml.distributed.blocks import RowBlocks, active_client, without_work_stealing
 from flrml.distributed.shards import Shards
 from flrml.minibatch import MFLRML
 
@@ -45,8 +45,8 @@ def fit_mflrml(
     reset : bool
         Start again from an empty map.
     """
-    rows = Shards(RowBlocks(X))
-    rows.check(model, reset=reset)
-    with without_work_stealing(rows.client):
+    with without_work_stealing(active_client()):
+        rows = Shards(RowBlocks(X))
+        rows.check(model, reset=reset)
         model._learn(rows, None if y is None else np.asarray(y), triplets, n_batches, callback, reset=reset)
     return model

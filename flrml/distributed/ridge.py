@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from threadpoolctl import threadpool_limits
 
 from flrml.binary import BinaryRows
-from flrml.distributed.blocks import RowBlocks, without_work_stealing
+from flrml.distributed.blocks import RowBlocks, active_client, without_work_stealing
 from flrml.distributed.shards import Shards
 from flrml.distributed.stored import opened
 from flrml.distributed.tall import ScaledBlocks, TallMatrix
@@ -50,8 +50,8 @@ def fit_ridge(model: RidgeFLRML, X: Any, y: Any, triplets: Any, groups: Any) -> 
     """
     if triplets is not None:
         raise ValueError("RidgeFLRML learns from labels if X is a dask array; give y in place of triplets")
-    blocks = RowBlocks(X)
-    with without_work_stealing(blocks.client), threadpool_limits(1, user_api="blas"):
+    with without_work_stealing(active_client()), threadpool_limits(1, user_api="blas"):
+        blocks = RowBlocks(X)
         blocks.check(model)
         rows = ClusterRows(blocks)
         random = check_random_state(model.random_state)

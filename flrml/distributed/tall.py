@@ -17,7 +17,7 @@ from flrml.distributed.stored import opened
 from flrml.distributed.waiting import gather
 from flrml.ridge.scaling import ScaledRows
 from flrml.ridge.tall import combine, inner, random_columns, subtract
-from flrml.rows import gram_of_columns, product, product_transposed
+from flrml.rows import BLOCK_BYTES, product, product_transposed
 
 
 @dataclass(frozen=True)
@@ -197,8 +197,12 @@ def _inner(pieces: list[NDArray], others: list[NDArray]) -> NDArray[np.float64]:
 
 
 def _gram(pieces: list[NDArray]) -> NDArray[np.float64]:
-    whole = np.hstack(pieces)
-    return gram_of_columns(whole)
+    width = sum(piece.shape[1] for piece in pieces)
+    out, step = np.zeros((width, width)), max(1, BLOCK_BYTES // max(8 * width, 1))
+    for start in range(0, len(pieces[0]), step):
+        rows = np.hstack([piece[start : start + step] for piece in pieces]).astype(np.float64)
+        out += rows.T @ rows
+    return out
 
 
 def _combine(pieces: list[NDArray], factor: NDArray) -> NDArray:
@@ -209,7 +213,7 @@ def _combine(pieces: list[NDArray], factor: NDArray) -> NDArray:
 
 
 def _subtract(pieces: list[NDArray], factor: NDArray, others: list[NDArray], C: NDArray) -> NDArray:
-    return subtract(combine(pieces, factor), np.ones(factor.shape[1]), others, C)
+    return subtract(_combine(pieces, factor), np.ones(factor.shape[1]), others, C)
 
 
 def _take(numbers: NDArray, pieces: list[NDArray], factor: NDArray) -> NDArray:

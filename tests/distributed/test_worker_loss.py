@@ -126,10 +126,12 @@ def test_the_pipeline_uses_the_cluster_that_the_config_names(finished, fresh, pr
     for _ in range(2):
         processes.worker("--no-nanny")
     config = copy.deepcopy(TINY) | {"dask_scheduler": processes.address}
+    config["methods"]["flrml-ridge"] = {}
+    ridge = "runs/shapes10-16/flrml-ridge/seed0/metrics.json"
     targets = [f"results/runs/{name}/seed0/metrics.json" for name in ("digits/flrml", "digits/mflrml-reference")]
     with Client(processes.address, timeout=60) as client:
         client.wait_for_workers(2, timeout=120)
-        fresh.run(*targets, config=config)
+        fresh.run(*targets, f"results/{ridge}", config=config)
         used = client.run(lambda dask_worker: dask_worker.state.executed_count)
     assert all(count > 0 for count in used.values())
     expected, found = finished.numbers(), fresh.numbers()
@@ -137,5 +139,7 @@ def test_the_pipeline_uses_the_cluster_that_the_config_names(finished, fresh, pr
         name = target.removeprefix("results/")
         assert found[name]["outcome"] == "ok"
         assert abs(found[name]["accuracy"] - expected[name]["accuracy"]) < 0.05
+    assert found[ridge]["outcome"] == "ok"
+    assert found[ridge]["accuracy"] > 0.6
     flrml = targets[0].removeprefix("results/")
     np.testing.assert_allclose(found[flrml]["history"], expected[flrml]["history"], rtol=1e-3)
