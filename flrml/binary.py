@@ -84,6 +84,13 @@ class BinaryRows:
         stored, indptr = self._gather(rows)
         return type(self)(indptr, stored, self.shape[1], self.dtype)
 
+    @classmethod
+    def concatenate(cls, parts: list["BinaryRows"]) -> "BinaryRows":
+        """Return the rows of several parts as one, in memory."""
+        lengths = np.concatenate([np.diff(part.indptr) for part in parts])
+        stored = np.concatenate([part.stored for part in parts])
+        return cls(np.concatenate(([0], np.cumsum(lengths))), stored, parts[0].shape[1], parts[0].dtype)
+
     def __getitem__(self, rows) -> sp.csr_matrix:
         """Return a CSR matrix of the given rows: a slice, a boolean mask or row numbers in any order."""
         return self._csr(*self._gather(rows))

@@ -109,7 +109,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if is_dask(X):
             raise ValueError(
                 f"{type(self).__name__} needs X in memory or in a memory map, got a dask array; "
-                "FLRML and MFLRML take dask arrays"
+                "FLRML, MFLRML and RidgeFLRML take dask arrays"
             )
         if isinstance(X, BinaryRows):
             if reset:

@@ -87,14 +87,20 @@ def check_rows(X: Any, name: str = "X") -> Any:
 
 def check_scale(X: Any) -> None:
     """Raise ValueError if the values of X are so large or small that squares of them lose all accuracy."""
+    check_largest(largest_value(X.X if isinstance(X, RowOperator) else X))
+
+
+def largest_value(X: Any) -> float:
+    """Return the largest absolute value of X; nan if one is nan."""
     if isinstance(X, BinaryRows):
-        return
-    if isinstance(X, RowOperator):
-        X = X.X
+        return 1.0
     values = X.data if sp.issparse(X) else X
-    largest = max(
-        (float(np.abs(values[block]).max(initial=0)) for block in _slices(len(values), 2**16)), default=0.0
-    )
+    parts = [np.abs(values[block]).max(initial=0) for block in _slices(len(values), 2**16)]
+    return float(np.max(parts, initial=0))
+
+
+def check_largest(largest: float) -> None:
+    """Raise ValueError if the largest absolute value of X is out of bounds; see :func:`check_scale`."""
     if largest > 0 and not SMALLEST_SCALE <= largest <= LARGEST_SCALE:
         raise ValueError(
             f"the largest value of X is {largest:.0e}; scale the rows to unit length, for example with "
@@ -301,7 +307,7 @@ def gram_of_columns(X: Any) -> NDArray[np.float64]:
     if isinstance(X, RowOperator):
         return X.gram_of_columns()
     G = np.zeros((X.shape[1], X.shape[1]))
-    step = max(1, BLOCK_BYTES // (8 * X.shape[1]))
+    step = max(1, BLOCK_BYTES // max(8 * X.shape[1], 1))
     for block in _slices(X.shape[0], step):
         rows = X[block].toarray() if is_sparse(X) else X[block]
         rows = rows.astype(np.float64)

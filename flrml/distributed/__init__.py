@@ -7,8 +7,9 @@ asked for.
 
 from flrml.distributed.descent import fit_flrml
 from flrml.distributed.embedding import embed, nearest_in_blocks
+from flrml.distributed.minibatches import fit_mflrml
+from flrml.distributed.ridge import fit_ridge
 from flrml.distributed.spectral import BlockSpectrum, decompose, decompose_stored
-from flrml.distributed.stochastic import fit_mflrml
 from flrml.distributed.stored import open_split, prepare
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "embed",
     "fit_flrml",
     "fit_mflrml",
+    "fit_ridge",
     "nearest_in_blocks",
     "open_split",
     "prepare",

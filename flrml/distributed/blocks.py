@@ -4,6 +4,7 @@ Every task is a pure function of its arguments and every argument is a future or
 scheduler can recompute anything that a dead worker held.
 """
 
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
@@ -13,9 +14,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from distributed import Client, Future, default_client, futures_of
+from distributed.client import ClosedClientError
 
 from flrml.distributed.stored import opened
-from flrml.distributed.waiting import gather, wait_for_worker
+from flrml.distributed.waiting import (
+    SCHEDULER_IS_GONE,
+    ClusterLostError,
+    gather,
+    scheduler_is_gone,
+    wait_for_worker,
+)
+from flrml.metric import LowRankMetric
 
 FAN_IN = 8  # futures that one task of a sum adds up
 
@@ -35,17 +44,24 @@ def active_client() -> Client:
 def without_work_stealing(client: Client) -> Iterator[None]:
     """Keep the scheduler from moving tasks to idle workers, which would send them the rows.
 
+    If the scheduler dies meanwhile, ClusterLostError takes the place of errors of the connection.
+
     Parameters
     ----------
     client : Client
         The client of the cluster.
     """
-    stopped = client.run_on_scheduler(_stop_stealing)
     try:
-        yield
-    finally:
-        if stopped:
-            client.run_on_scheduler(_start_stealing)
+        stopped = client.run_on_scheduler(_stop_stealing)
+        try:
+            yield
+        finally:
+            if stopped and client.status == "running":
+                client.run_on_scheduler(_start_stealing)
+    except (OSError, CancelledError, ClosedClientError) as error:
+        if not scheduler_is_gone(client):
+            raise
+        raise ClusterLostError(SCHEDULER_IS_GONE) from error
 
 
 class RowBlocks:
@@ -87,6 +103,19 @@ class RowBlocks:
         self.sizes = [int(size) for size in sizes]
         self.bounds = np.concatenate(([0], np.cumsum(self.sizes)))
         self.shape = (int(self.bounds[-1]), int(X.shape[1]))
+
+    def check(self, model: LowRankMetric, *, reset: bool = True) -> None:
+        """Check the shape of X as an estimator does in memory, and let it know the number of features."""
+        n, n_features = self.shape
+        name = type(model).__name__
+        if n < 3:
+            raise ValueError(f"Found array with {n} sample(s) while a minimum of 3 is required by {name}.")
+        if reset:
+            model.n_features_in_ = n_features
+        elif n_features != model.n_features_in_:
+            raise ValueError(
+                f"X has {n_features} features, but {name} is expecting {model.n_features_in_} features as input"
+            )
 
     def _load(self, delayed: list[Any]) -> list[Future]:
         """Load the blocks at their workers, in one call per worker, as a call walks through the whole graph."""

@@ -17,7 +17,7 @@ from distributed import Future
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from flrml.distributed.blocks import RowBlocks, without_work_stealing
+from flrml.distributed.blocks import RowBlocks, active_client, without_work_stealing
 from flrml.distributed.spectral import BlockSpectrum, decompose, from_spectrum
 from flrml.distributed.waiting import gather
 from flrml.estimators import FLRML
@@ -58,15 +58,10 @@ def fit_flrml(
     spectrum : Spectrum, optional
         Decomposition of X. Only its shape is compared with X: a digest of X would need all of it on the client.
     """
-    rows = RowBlocks(X)
-    with without_work_stealing(rows.client):
-        if rows.shape[0] < 3:
-            raise ValueError(
-                f"Found array with {rows.shape[0]} sample(s) while a minimum of 3 is required by "
-                f"{type(model).__name__}."
-            )
+    with without_work_stealing(active_client()):
+        rows = RowBlocks(X)
+        rows.check(model)
         rows.check_finite()
-        model.n_features_in_ = rows.shape[1]
         random = check_random_state(model.random_state)
         labels = None if y is None else np.asarray(y)
         T = model._check_triplets(rows, labels, triplets, model.n_triplets, random)

@@ -6,6 +6,7 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
+from distributed import Client, Future
 from numpy.typing import NDArray
 
 from flrml.distributed.blocks import active_client
@@ -15,6 +16,7 @@ from flrml.neighbors import nearest
 from flrml.rows import product
 
 ROWS_PER_BLOCK = 4096  # of rows in memory that are compared with blocks
+LARGEST_IN_TASK = 64 * 2**20  # bytes of a map that the scheduler keeps
 
 
 def embed(X: Any, components: NDArray) -> da.Array:
@@ -31,8 +33,7 @@ def embed(X: Any, components: NDArray) -> da.Array:
         raise ValueError(f"X has {X.shape[1]} features, but the map is expecting {components.shape[1]} features")
     if len(X.chunks[1]) > 1:
         X = X.rechunk({1: -1})
-    client = active_client()
-    (transposed,) = client.scatter([np.ascontiguousarray(components.T)], hash=False, broadcast=True)
+    transposed = _send(active_client(), np.ascontiguousarray(components.T))
     dtype = np.result_type(X.dtype if np.issubdtype(X.dtype, np.floating) else np.float64, np.float32)
     work = dask.delayed(_embed, pure=False)
     parts = [
@@ -40,6 +41,13 @@ def embed(X: Any, components: NDArray) -> da.Array:
         for block, size in zip(X.to_delayed().ravel(), X.chunks[0], strict=True)
     ]
     return da.concatenate(parts)
+
+
+def _send(client: Client, array: NDArray) -> Future:
+    """Send an array to the workers: a small one in a task, which is done again if its worker dies."""
+    if array.nbytes <= LARGEST_IN_TASK:
+        return client.submit(np.asarray, array, pure=False)
+    return client.scatter([array], hash=False, broadcast=True)[0]
 
 
 def nearest_in_blocks(

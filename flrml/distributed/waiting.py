@@ -12,8 +12,20 @@ POLL_SECONDS = 2.0
 PATIENCE_SECONDS = 45.0  # without a worker that runs
 
 
+SCHEDULER_IS_GONE = "the Dask scheduler is gone; start it again, connect to it and repeat"
+
+
 class ClusterLostError(RuntimeError):
-    """No worker of a Dask cluster is left to do the work."""
+    """No worker or no scheduler of a Dask cluster is left to do the work."""
+
+
+def scheduler_is_gone(client: Client) -> bool:
+    """Tell whether the client has lost its scheduler; it notices a moment after a call has failed."""
+    for _ in range(20):
+        if client.status != "running":
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def gather(client: Client, futures: list[Future]) -> list[Any]:
@@ -37,9 +49,11 @@ def gather(client: Client, futures: list[Future]) -> list[Any]:
             "smaller blocks, or workers with more memory"
         ) from error
     except (CancelledError, CommClosedError) as error:
-        if client.status != "running":
-            raise ClusterLostError("the Dask scheduler is gone; start it again and repeat the fit") from error
-        raise
+        if scheduler_is_gone(client):
+            raise ClusterLostError(SCHEDULER_IS_GONE) from error
+        raise ClusterLostError(
+            "a worker of the Dask cluster died with data that no task makes again; compute them anew and repeat"
+        ) from error
 
 
 def wait_for_worker(client: Client) -> None:
@@ -58,10 +72,9 @@ def _wait(client: Client, futures: list[Future]) -> None:
             wait(futures, timeout=POLL_SECONDS)
             return
         except TimeoutError:
-            if client.status == "running":
-                states = [worker["status"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
-            else:
-                states = []
+            if client.status != "running":  # a new scheduler would not know these futures
+                raise ClusterLostError(SCHEDULER_IS_GONE) from None
+            states = [worker["status"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
             if "running" in states:
                 last_seen = time.monotonic()
                 client.run_on_scheduler(_free_stuck_tasks)

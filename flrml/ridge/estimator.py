@@ -12,8 +12,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
 from flrml.ridge.selection import Trial, select
 from flrml.ridge.solver import Settings, Solver, scaled_for
-from flrml.ridge.supervision import Labels, Supervision, Triplets
-from flrml.rows import take_rows
+from flrml.ridge.supervision import Contrasts, Labels, Supervision, Triplets
+from flrml.rows import is_dask, take_rows
 from flrml.spectrum import column_signs
 from flrml.threads import one_blas_thread
 from flrml.triplets import check_triplets
@@ -100,6 +100,7 @@ class RidgeFLRML(LowRankMetric):
     True
     """
 
+    takes_dask = True
     _parameter_constraints: ClassVar[dict] = {
         "n_components": [POSITIVE_INTEGER],
         "ridge": [POSITIVE_REAL, AUTO],
@@ -147,41 +148,45 @@ class RidgeFLRML(LowRankMetric):
 
         Parameters
         ----------
-        X : array-like, CSR matrix or BinaryRows of shape (n, D)
+        X : array-like, CSR matrix, BinaryRows or dask array of shape (n, D)
             Training rows. float32 stays float32; a memory map is never copied whole.
-        y : array-like of shape (n,)
+        y : array-like or dask array of shape (n,)
             Labels. Not needed with ``triplets``.
         triplets : array-like of shape (m, 3), optional
-            Row numbers (i, j, k), in place of labels.
+            Row numbers (i, j, k), in place of labels; not for dask arrays.
         groups : array-like of shape (n,), optional
             Rows of one group show the same object, such as the poses of one model: they are not positives of one
             another in the rounds, and are held out together.
         """
+        if is_dask(X):
+            from flrml.distributed import fit_ridge
+
+            return fit_ridge(self, X, y, triplets, groups)
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         random = check_random_state(self.random_state)
         supervision = self._check_supervision(X, y, triplets, groups)
         if self.max_samples is not None and self.max_samples < X.shape[0]:
             rows = supervision.draw(self.max_samples, random)
             X, supervision = take_rows(X, rows), supervision.subset(rows)
+        with one_blas_thread():
+            self._solve(X, supervision, random)
+        return self
+
+    def _solve(self, X: Any, supervision: Contrasts, random: np.random.RandomState) -> None:
+        """Choose a candidate, solve it on all rows, and keep the map."""
         settings = Settings(
             self.n_components,
             None if self.scale == "auto" else float(self.scale),
             None if self.offset == "auto" else bool(self.offset),
             self.margin,
         )
-        with one_blas_thread():
-            self._solve(X, supervision, settings, random)
-        return self
-
-    def _solve(self, X: Any, supervision: Supervision, settings: Settings, random: np.random.RandomState) -> None:
-        """Choose a candidate, solve it on all rows, and keep the map."""
         given = {name: getattr(self, name) for name in ("ridge", "within", "local", "rounds")}
         trials = select(X, supervision, settings, given, random, self._report)
         self._set_choice(trials)
         candidate = trials[0].candidate
         own = candidate.form.local == 1
         scaled = scaled_for(X, own, settings)
-        solver = Solver(scaled, supervision, np.arange(X.shape[0]), own, settings, random)
+        solver = Solver(scaled, supervision, None, own, settings, random)
         rank = solver.plane.rank
         self._check_directions(self.n_components, rank, f"the {rank} directions of the data")
         C, weights, hinges = solver.solve(candidate, random)
@@ -197,11 +202,7 @@ class RidgeFLRML(LowRankMetric):
         if triplets is not None:
             return Triplets(check_triplets(triplets, X.shape[0]), X.shape[0], groups)
         labels = Labels(self._check_labels(X, y), groups)
-        if labels.label.max() == 0:
-            raise ValueError("y has 1 class: at least two classes are needed, so that every sample has a negative")
-        if len(labels.anchors) == 0:
-            where = "in its class" if groups is None else "of its class outside its group"
-            raise ValueError(f"no sample has another one {where}, so none has a positive")
+        check_classes(labels.label.max() + 1, len(labels.anchors) > 0, groups is not None)
         return labels
 
     def _set_choice(self, trials: list[Trial]) -> None:
@@ -225,3 +226,12 @@ class RidgeFLRML(LowRankMetric):
             f"ridge {c.ridge:.3g}, within {c.form.within}, local {c.form.local}, rounds {c.rounds}: "
             f"{trial.score:.4f} ± {trial.std_error:.4f}"
         )
+
+
+def check_classes(n_classes: int, has_positives: bool, has_groups: bool) -> None:
+    """Raise ValueError if labels give no triplets."""
+    if n_classes == 1:
+        raise ValueError("y has 1 class: at least two classes are needed, so that every sample has a negative")
+    if not has_positives:
+        where = "of its class outside its group" if has_groups else "in its class"
+        raise ValueError(f"no sample has another one {where}, so none has a positive")

@@ -16,6 +16,7 @@ Changes to the model of :mod:`flrml.loss`, for rows E in p orthonormal direction
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
 
 from flrml.ridge.pairs import pair_product
-from flrml.ridge.supervision import Supervision
+from flrml.ridge.supervision import Contrasts
 from flrml.rows import gram_of_columns
 
 STEP = 0.2  # length of the first round's step beside that of the embeddings
@@ -45,17 +46,19 @@ class Plane:
 
     Parameters
     ----------
-    images : ndarray of shape (n, p)
+    images : tall matrix of shape (n, p)
         The rows E to learn from, in orthonormal directions of the feature space.
-    supervision : Supervision
+    supervision : Contrasts
         Their labels or triplets.
     d : int
         Number of directions of a map.
+    scatter : ndarray of shape (p, p), optional
+        EᵀE.
     """
 
-    def __init__(self, images: NDArray, supervision: Supervision, d: int):
+    def __init__(self, images: Any, supervision: Contrasts, d: int, scatter: NDArray | None = None):
         self.images, self.supervision = images, supervision
-        self.scatter = gram_of_columns(images)
+        self.scatter = gram_of_columns(images) if scatter is None else scatter
         means = supervision.class_means(images).astype(np.float64)
         self._between = means.T @ means
         self._contrast = supervision.contrast_gram(images)
@@ -90,7 +93,7 @@ class Plane:
             return C, []
         hinges, inverse = [], scipy.linalg.cho_factor(A, check_finite=False)
         for a in range(number):
-            drawn = self.supervision.draw(round_rows(len(self.images)), random)
+            drawn = self.supervision.draw(round_rows(self.images.shape[0]), random)
             E = self.images[drawn]
             Y = E @ C.astype(E.dtype)
             i, j, w, hinge = self.supervision.subset(drawn).active_pairs(normalize(Y), margin)

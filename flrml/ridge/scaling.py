@@ -8,6 +8,7 @@ Rows of unequal length also get a constant as a further feature, which gives the
 cannot tell rows apart that differ in length only.
 """
 
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
 
@@ -16,10 +17,32 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flrml.binary import BinaryRows
-from flrml.rows import gram, product, product_transposed, row_blocks
+from flrml.ridge.tall import Tall, TallArrays
+from flrml.rows import gram, is_sparse, product, product_transposed, row_blocks
 
 EQUAL = 1e-3  # spread of the lengths of rows, relative to the longest, up to which they count as equal
 SMALLEST = 1e-6  # root mean squares below this share of the largest are raised to it
+
+
+class RemoteRows(ABC):
+    """Rows that other processes hold, for RidgeFLRML."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+    sample_rows: int  # rows that this process can take at most
+    filled: float  # share of values that are stored
+
+    @abstractmethod
+    def squares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the mean square of each feature, and lengths of rows that include the extreme ones."""
+
+    @abstractmethod
+    def scaled(self, weights: NDArray, constant: float, scale: float, mean_square: float) -> "ScaledRows":
+        """Return these rows scaled; for the arguments see :class:`ScaledRows`."""
+
+    @abstractmethod
+    def __getitem__(self, rows: NDArray) -> Any:
+        """Take some rows to this process."""
 
 
 class ScaledRows:
@@ -47,6 +70,12 @@ class ScaledRows:
         self.shape = (X.shape[0], X.shape[1] + (constant > 0))
         self.dtype = np.dtype(X.dtype)
 
+    @property
+    def filled(self) -> float:
+        """Share of the values that are stored: 1 if rows are dense."""
+        n, n_columns = self.shape
+        return self.X.nnz / max(n * n_columns, 1) if is_sparse(self.X) else 1.0
+
     def product(self, B: NDArray) -> NDArray:
         """Return the rows times B."""
         D = self.X.shape[1]
@@ -59,7 +88,11 @@ class ScaledRows:
         found *= self.weights[:, None]
         return np.vstack((found, self.dtype.type(self.constant) * R.sum(axis=0))) if self.constant else found
 
-    def toarray(self) -> NDArray:
+    def tall(self, rows: NDArray | None) -> Tall:
+        """Return the operations on matrices with a row for each of the rows that are learned from; None for all."""
+        return TallArrays(self, rows)
+
+    def toarray(self) -> Any:
         """Return the rows as a dense matrix."""
         rows = self.X[:]
         dense = (rows.toarray() if sp.issparse(rows) else np.asarray(rows)) * self.weights
@@ -100,11 +133,16 @@ def scale_rows(X: Any, scale: float, offset: bool | None) -> ScaledRows:
     # A feature that no row has gets no weight: rounding in products with it must not count.
     weights = np.where(squares > 0, roots**-scale, 0.0)
     constant = total ** ((1 - scale) / 2) if offset else 0.0
-    return ScaledRows(X, weights, constant, scale, float(weights**2 @ squares) + constant**2)
+    mean_square = float(weights**2 @ squares) + constant**2
+    if isinstance(X, RemoteRows):
+        return X.scaled(weights, constant, scale, mean_square)
+    return ScaledRows(X, weights, constant, scale, mean_square)
 
 
 def squares_of(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the mean square of each feature, and the length of each row."""
+    """Return the mean square of each feature, and the length of each row; for remote rows, of the extreme ones."""
+    if isinstance(X, RemoteRows):
+        return X.squares()
     if isinstance(X, BinaryRows):
         return X.column_squares() / X.shape[0], (X.counts() > 0).astype(np.float64)
     columns, lengths = np.zeros(X.shape[1]), np.zeros(X.shape[0])

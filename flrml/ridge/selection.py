@@ -14,16 +14,16 @@ import functools
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flrml.exceptions import FlrmlWarning
 from flrml.ridge.plane import Form
-from flrml.ridge.scaling import ScaledRows
+from flrml.ridge.scaling import RemoteRows, ScaledRows
 from flrml.ridge.solver import Candidate, Settings, Solver, scaled_for
-from flrml.ridge.supervision import Parts, Supervision
+from flrml.ridge.supervision import Contrasts, Parts, Supervision
 from flrml.rows import take_rows
 
 # Forms of discriminants, and the data's own geometry.
@@ -149,7 +149,7 @@ class Selection:
 
 def select(
     X: Any,
-    supervision: Supervision,
+    supervision: Contrasts,
     settings: Settings,
     given: dict[str, Any],
     random: np.random.RandomState,
@@ -160,8 +160,8 @@ def select(
     Parameters
     ----------
     X : rows of shape (n, D)
-        The training rows.
-    supervision : Supervision
+        The training rows. Of remote ones, a sample is taken to this process.
+    supervision : Contrasts
         Their labels or triplets.
     settings : Settings
         What all candidates have in common.
@@ -177,11 +177,12 @@ def select(
     default = Candidate(1.0 if given["ridge"] == "auto" else float(given["ridge"]), forms[0], rounds)
     if "auto" not in given.values():
         return [Trial(default)]
-    if X.shape[0] > SEARCHED:
-        rows = supervision.draw(SEARCHED, random)
-        X, supervision = take_rows(X, rows), supervision.subset(rows)
-    scaled = functools.cache(lambda own: scaled_for(X, own, settings))
-    folds = [Fold(X, scaled, supervision, parts, settings, random) for parts in held_out(supervision, random)]
+    searched, known = X, cast(Supervision, supervision)
+    if X.shape[0] > SEARCHED or isinstance(X, RemoteRows):
+        rows = supervision.draw(min(SEARCHED, X.sample_rows) if isinstance(X, RemoteRows) else SEARCHED, random)
+        searched, known = take_rows(X, rows), supervision.subset(rows)
+    scaled = functools.cache(lambda own: scaled_for(searched, own, settings))
+    folds = [Fold(searched, scaled, known, parts, settings, random) for parts in held_out(known, random)]
     if not folds:  # too few rows to hold any out
         return [Trial(default)]
     selection = Selection(folds, report)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from flrml.ridge.plane import Form, Plane
 from flrml.ridge.scaling import ScaledRows, scale_rows
 from flrml.ridge.subspace import DISCRIMINANTS, LEADING, build_subspace
-from flrml.ridge.supervision import Supervision
+from flrml.ridge.supervision import Contrasts
 
 SCALE = 0.5  # power of the root mean squares of features that serves discriminants best on held-out rows
 
@@ -59,10 +59,10 @@ class Solver:
     ----------
     scaled : ScaledRows of shape (n, D)
         The data, from :func:`scaled_for`.
-    supervision : Supervision
+    supervision : Contrasts
         Labels or triplets of the rows to learn from alone.
-    rows : ndarray
-        Their numbers.
+    rows : ndarray or None
+        Their numbers; None for all rows.
     own : bool
         Whether to solve for the data's own geometry.
     settings : Settings
@@ -74,17 +74,19 @@ class Solver:
     def __init__(
         self,
         scaled: ScaledRows,
-        supervision: Supervision,
-        rows: NDArray,
+        supervision: Contrasts,
+        rows: NDArray | None,
         own: bool,
         settings: Settings,
         random: np.random.RandomState,
     ):
         self.settings, self._scaled = settings, scaled
-        self.mean_eigenvalue = scaled.mean_square * len(rows) / min(len(rows), scaled.shape[1])
+        n = scaled.shape[0] if rows is None else len(rows)
+        self.mean_eigenvalue = scaled.mean_square * n / min(n, scaled.shape[1])
         shape = LEADING if own else DISCRIMINANTS
         self.subspace = build_subspace(scaled, supervision, rows, settings.d, shape, random)
-        self.plane = Plane(self.subspace.images[rows], supervision, settings.d)
+        images = self.subspace.tall.learned(self.subspace.images)
+        self.plane = Plane(images, supervision, settings.d, self.subspace.tall.gram(images))
 
     def ridges(self) -> list[float]:
         """Return the powers of ten from the smallest to the largest eigenvalue of the scatter, over the mean σ²."""

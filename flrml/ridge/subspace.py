@@ -9,13 +9,14 @@ and the data enter through the images of their rows alone. For a short matrix th
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flrml.ridge.scaling import ScaledRows
-from flrml.ridge.supervision import Supervision
-from flrml.rows import is_sparse
+from flrml.ridge.supervision import Contrasts
+from flrml.ridge.tall import Tall
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,6 @@ WIDTH = 10  # columns of a block at least; classes are filled up with random col
 MOST_CLASSES = 150  # of more classes, the leading directions of their means start the blocks
 SHORT_SIDE = {"rows": 400, "columns": 200}  # a side up to this length is taken whole
 DENSE = 0.1  # share of non-zeros above which rows of few columns are stored dense
-MANY_COLUMNS = 50  # per row: from here on, products with X Xᵀ itself are cheaper than two with X
-GRAM_ROWS = 2000  # up to which it is formed: those whose folds are held out in turn
 SOUND = 100  # lengths below this many units of rounding, relative to the longest, are noise
 
 
@@ -45,26 +44,27 @@ class Subspace:
 
     Attributes
     ----------
-    images : ndarray of shape (n, p)
+    images : tall matrix of shape (n, p)
         All rows in these directions, also those that were not learned from.
-    X : ScaledRows of shape (n, D)
+    tall : Tall
         The data.
-    dual : ndarray of shape (n, p) or None
-        The directions are Xᵀ dual; None if they are the features themselves.
+    dual : tall matrix with p columns, or None
+        The directions are Xᵀ dual, with the rows of X that were learned from; None if they are the features
+        themselves.
     """
 
-    images: NDArray
-    X: ScaledRows
-    dual: NDArray | None
+    images: Any
+    tall: Tall
+    dual: Any
 
     def lift(self, C: NDArray) -> NDArray:
         """Return the map Lᵀ (D × d) on the features of a map C (p × d) on the images."""
         C = C.astype(self.images.dtype)
-        return C if self.dual is None else self.X.product_transposed(self.dual @ C)
+        return C if self.dual is None else self.tall.product_transposed(self.tall.combine([self.dual], C))
 
 
 def build_subspace(
-    X: ScaledRows, supervision: Supervision, rows: NDArray, d: int, shape: Shape, random: np.random.RandomState
+    X: ScaledRows, supervision: Contrasts, rows: NDArray | None, d: int, shape: Shape, random: np.random.RandomState
 ) -> Subspace:
     """Return the subspace learned from some rows.
 
@@ -72,114 +72,92 @@ def build_subspace(
     ----------
     X : ScaledRows of shape (n, D)
         The data.
-    supervision : Supervision
+    supervision : Contrasts
         Labels or triplets of the rows to learn from alone.
-    rows : ndarray
-        Their numbers; the others do not take part, but get images.
+    rows : ndarray or None
+        Their numbers, None for all rows; the others do not take part, but get images.
     d : int
         Number of directions that a map will have.
     shape : Shape
         Number of Krylov blocks and columns.
     random : RandomState
-        Draws the random columns.
+        Draws the seed of the random columns.
     """
-    method = choose_method(X)
+    tall, method = X.tall(rows), choose_method(X)
     if method == "columns":
-        return Subspace(X.toarray(), X, None)
+        return Subspace(X.toarray(), tall, None)
     if method == "rows":
-        basis = np.eye(X.shape[0])[:, rows]
-        return _in_coordinates(X, basis, X.gram[:, rows], rows)
-    krylov = _Krylov(X, rows)
-    start = supervision.class_indicators()
+        whole = np.arange(X.shape[0]) if rows is None else rows
+        return _in_coordinates(tall, [np.eye(len(whole))], [X.gram[:, whole]])
+    krylov = _Krylov(tall)
+    start, seed = supervision.class_indicators(X.dtype), int(random.randint(2**31))
     if start is None:  # triplets: contrasts of the leading directions take the place of classes
         width = max(WIDTH, int(np.ceil(TRIPLETS.columns * d / TRIPLETS.blocks)))
-        krylov.extend(random.standard_normal((len(rows), width)), TRIPLETS.blocks)
-        leading = _in_coordinates(X, *krylov.basis_and_images(), rows).images[rows][:, -d:]
+        krylov.extend(tall.random(width, seed), TRIPLETS.blocks)
+        leading = tall.learned(_in_coordinates(tall, krylov.basis, krylov.images).images)[:, -d:]
         krylov.extend(supervision.contrast(leading), 2)
     else:
         if start.shape[1] > MOST_CLASSES:
-            start = _leading_classes(X, start, rows)
+            # Those combinations of many classes along which the class means vary most.
+            start = tall.times(start, np.linalg.eigh(tall.gram_within(start))[1][:, -MOST_CLASSES:])
+        n_classes = start.shape[1]
         width = max(WIDTH, int(np.ceil(shape.columns * d / shape.blocks)))
-        start = np.hstack((start, random.standard_normal((len(rows), max(0, width - start.shape[1])))))
-        krylov.extend(start, max(DISCRIMINANTS.blocks, shape.blocks * width // start.shape[1]))
-    return _in_coordinates(X, *krylov.basis_and_images(), rows)
+        if width > n_classes:
+            start = tall.side_by_side([start, tall.random(width - n_classes, seed)])
+        krylov.extend(start, max(DISCRIMINANTS.blocks, shape.blocks * width // max(width, n_classes)))
+    return _in_coordinates(tall, krylov.basis, krylov.images)
 
 
 def choose_method(X: ScaledRows) -> str:
     """Return "rows" or "columns" if the whole row space is cheap by that side of X, else "krylov"."""
     n, n_columns = X.shape
-    if n_columns <= SHORT_SIDE["columns"] and (not is_sparse(X.X) or X.X.nnz >= DENSE * n * n_columns):
+    if n_columns <= SHORT_SIDE["columns"] and X.filled >= DENSE:
         return "columns"
     return "rows" if n <= SHORT_SIDE["rows"] else "krylov"
 
 
-def _leading_classes(X: ScaledRows, indicators: NDArray, rows: NDArray) -> NDArray:
-    """Combine the indicators of many classes to those along which the class means vary most."""
-    sums = X.product_transposed(_scatter_rows(indicators.astype(X.dtype), rows, X))
-    return indicators @ np.linalg.eigh(sums.T @ sums)[1][:, -MOST_CLASSES:]
-
-
 class _Krylov:
-    """An orthonormal basis B of block Krylov spaces of K = X Xᵀ, restricted to some rows, and its images K B."""
+    """Pieces of an orthonormal basis B of block Krylov spaces of K = X Xᵀ, and of its images K B."""
 
-    def __init__(self, X: ScaledRows, rows: NDArray):
-        self.X, self.rows = X, rows
-        self._basis = np.empty((len(rows), 0), dtype=X.dtype)
-        self._images: list[NDArray] = []
-        n, n_columns = X.shape
-        wide = n <= GRAM_ROWS and n_columns >= MANY_COLUMNS * n
-        self._K = X.gram[:, rows].astype(X.dtype) if wide else None
+    def __init__(self, tall: Tall):
+        self.tall = tall
+        self.basis: list[Any] = []
+        self.images: list[Any] = []
 
-    def extend(self, start: NDArray, n_blocks: int) -> None:
-        """Add a number of blocks that begin with the columns of ``start``, given for the rows alone."""
+    def extend(self, start: Any, n_blocks: int) -> None:
+        """Add a number of blocks that begin with the columns of ``start``."""
         block = start
         for _ in range(n_blocks):
-            block = self._orthonormal(block.astype(self.X.dtype))
+            block = self._orthonormal(block)
             if block.shape[1] == 0:  # the space is complete
                 return
-            self._basis = np.hstack((self._basis, block))
-            self._images.append(self._product(block))
-            block = self._images[-1][self.rows]
+            self.basis.append(block)
+            self.images.append(self.tall.gram_times(block))
+            block = self.tall.learned(self.images[-1])
 
-    def _product(self, block: NDArray) -> NDArray:
-        """Return K times a block."""
-        if self._K is not None:
-            return self._K @ block
-        return self.X.product(self.X.product_transposed(_scatter_rows(block, self.rows, self.X)))
-
-    def basis_and_images(self) -> tuple[NDArray, NDArray]:
-        """Return B with zeros for rows that take no part, and K B."""
-        return _scatter_rows(self._basis, self.rows, self.X), np.hstack(self._images)
-
-    def _orthonormal(self, block: NDArray) -> NDArray:
+    def _orthonormal(self, block: Any) -> Any:
         """Return an orthonormal basis of what the block adds to the basis.
 
         Twice is enough: the second pass removes what the division by short lengths has brought back.
         """
-        block = block / np.maximum(np.linalg.norm(block, axis=0), np.finfo(block.dtype).tiny)
+        tall, basis, epsilon = self.tall, self.basis, np.finfo(block.dtype).eps
+        squares = np.diag(tall.gram(block))
+        factors = 1 / np.sqrt(np.maximum(squares, np.finfo(block.dtype).tiny))
         # The Gram matrix holds squared lengths; in float64 it tells the short ones of a float32 block from noise.
-        shortest = max((SOUND * np.finfo(block.dtype).eps) ** 2, SOUND * np.finfo(np.float64).eps)
+        shortest = max((SOUND * epsilon) ** 2, SOUND * np.finfo(np.float64).eps)
         for least in (shortest, 0.5):
-            block = block - self._basis @ (self._basis.T @ block)
-            squares, R = np.linalg.eigh(block.T.astype(np.float64) @ block)
+            block = tall.subtract(block, factors, basis, tall.inner(basis, block) * factors)
+            squares, R = np.linalg.eigh(tall.gram(block))
             sound = squares > least
-            block = block @ (R[:, sound] / np.sqrt(squares[sound])).astype(block.dtype)
+            block = tall.times(block, R[:, sound] / np.sqrt(squares[sound]))
+            factors = np.ones(block.shape[1])
         return block
 
 
-def _scatter_rows(block: NDArray, rows: NDArray, X: ScaledRows) -> NDArray:
-    """Return the block with rows of zeros where ``rows`` has none."""
-    if len(rows) == X.shape[0]:
-        return block
-    out = np.zeros((X.shape[0], block.shape[1]), dtype=block.dtype)
-    out[rows] = block
-    return out
-
-
-def _in_coordinates(X: ScaledRows, B: NDArray, KB: NDArray, rows: NDArray) -> Subspace:
+def _in_coordinates(tall: Tall, basis: list[Any], images: list[Any]) -> Subspace:
     """Return the subspace of the directions Xᵀ B in the orthonormal basis Xᵀ B R/√t, with BᵀKB = R diag(t) Rᵀ."""
-    T = (B[rows].T @ KB[rows]).astype(np.float64)
+    T = np.hstack([tall.inner(basis, tall.learned(piece)) for piece in images])
     t, R = np.linalg.eigh((T + T.T) / 2)
-    sound = t > SOUND * np.finfo(KB.dtype).eps * max(t[-1], 0)
-    C = (R[:, sound] / np.sqrt(t[sound])).astype(KB.dtype)
-    return Subspace(KB @ C, X, B @ C)
+    sound = t > SOUND * np.finfo(images[0].dtype).eps * max(t[-1], 0)
+    C = R[:, sound] / np.sqrt(t[sound])
+    return Subspace(tall.combine(images, C), tall, tall.combine(basis, C))

@@ -23,31 +23,35 @@ N_NEIGHBORS = 5  # positives and negatives of an anchor, and neighbours that vot
 N_FOLDS = 5
 
 
-class Supervision(Protocol):
-    """Supervision of n rows, by labels or by triplets."""
+class Contrasts(Protocol):
+    """The part of the supervision of n rows that a map is solved from; tall matrices have n rows."""
 
-    groups: NDArray  # number of each row's group
-
-    def class_indicators(self) -> NDArray | None:
+    def class_indicators(self, dtype: Any) -> Any:
         """Return the indicators of the classes (n × C), of unit length; None if classes are unknown."""
 
-    def class_means(self, Y: NDArray) -> NDArray:
+    def class_means(self, Y: Any) -> NDArray:
         """Return the mean of each class, times the root of its size; no rows if classes are unknown."""
 
-    def contrast(self, Y: NDArray) -> NDArray:
+    def contrast(self, Y: Any) -> Any:
         """Return ½ (A + Aᵀ) Y, where row i of A Y is the mean of i's positives minus that of its negatives."""
 
-    def contrast_gram(self, Y: NDArray) -> NDArray[np.float64]:
+    def contrast_gram(self, Y: Any) -> NDArray[np.float64]:
         """Return ½ Yᵀ (A + Aᵀ) Y."""
-
-    def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
-        """Return pairs (i, j) of unit rows Y inside the margin, their weights, and the mean hinge in margins."""
 
     def draw(self, size: int, random: np.random.RandomState) -> NDArray:
         """Draw at most ``size`` rows among which there are triplets."""
 
     def subset(self, rows: NDArray) -> "Supervision":
         """Return the supervision of some of the rows."""
+
+
+class Supervision(Contrasts, Protocol):
+    """Supervision of n rows, by labels or by triplets."""
+
+    groups: NDArray  # number of each row's group
+
+    def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
+        """Return pairs (i, j) of unit rows Y inside the margin, their weights, and the mean hinge in margins."""
 
     def folds(self, random: np.random.RandomState) -> list[Parts]:
         """Split the rows into N_FOLDS parts, each held out once; groups stay together."""
@@ -77,18 +81,12 @@ class Labels:
         _, first, kin_number, kin_size = np.unique(kin, return_index=True, return_inverse=True, return_counts=True)
         has_negatives = size[self.label] < n
         self.anchors = np.flatnonzero((size[self.label] > kin_size[kin_number]) & has_negatives)
-        # A class with a single object has no positives, so that nothing is learned from it.
-        weight = (np.bincount(self.label[first], minlength=len(size)) > 1) & (size < n)
-        root = np.sqrt(size)
-        against = np.outer(root / np.maximum(n - size, 1), root)
-        np.fill_diagonal(against, 0)
-        contrasts = weight[:, None] * (np.eye(len(size)) - against)
-        self._contrasts = (contrasts + contrasts.T) / 2
-        self._indicators = _members(self.label, np.float64) @ sp.diags(1 / np.maximum(root, 1))
+        self.contrasts = class_contrasts(size, np.bincount(self.label[first], minlength=len(size)))
+        self._indicators = _members(self.label, np.float64) @ sp.diags(1 / np.maximum(np.sqrt(size), 1))
 
-    def class_indicators(self) -> NDArray:
+    def class_indicators(self, dtype: Any) -> NDArray:
         """Return the indicators of the classes, of unit length."""
-        return self._indicators.toarray()
+        return self._indicators.toarray().astype(dtype, copy=False)
 
     def class_means(self, Y: NDArray) -> NDArray:
         """Return the mean of each class, times the root of its size."""
@@ -96,12 +94,12 @@ class Labels:
 
     def contrast(self, Y: NDArray) -> NDArray:
         """Return ½ (A + Aᵀ) Y from the class means, in O(n d)."""
-        return self._indicators.astype(Y.dtype) @ (self._contrasts.astype(Y.dtype) @ self.class_means(Y))
+        return self._indicators.astype(Y.dtype) @ (self.contrasts.astype(Y.dtype) @ self.class_means(Y))
 
     def contrast_gram(self, Y: NDArray) -> NDArray[np.float64]:
         """Return ½ Yᵀ (A + Aᵀ) Y from the class means."""
         means = self.class_means(Y).astype(np.float64)
-        return means.T @ self._contrasts @ means
+        return means.T @ self.contrasts @ means
 
     def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
         """Pairs of rows with their nearest positives and negatives, weighted by the triplets they violate."""
@@ -129,8 +127,7 @@ class Labels:
 
     def draw(self, size: int, random: np.random.RandomState) -> NDArray:
         """Draw rows."""
-        n = len(self.label)
-        return np.arange(n) if n <= size else np.sort(random.choice(n, size, replace=False))
+        return draw_rows(len(self.label), size, random)
 
     def subset(self, rows: NDArray) -> "Labels":
         """Return the labels of some of the rows."""
@@ -178,7 +175,7 @@ class Triplets:
         self.groups = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
         self._contrasts = contrast_matrix(*triplet_counts(triplets, n))
 
-    def class_indicators(self) -> None:
+    def class_indicators(self, dtype: Any) -> None:
         """Return None: triplets do not name classes."""
         return
 
@@ -234,6 +231,25 @@ class Triplets:
         U = normalize(sp.vstack((Y, Y_held), format="csr") if sp.issparse(Y) else np.vstack((Y, Y_held)))
         satisfied = dots(U, T[:, 0], T[:, 1]) > dots(U, T[:, 0], T[:, 2])
         return satisfied.astype(np.float64), self.groups[both[T[:, 0]]]
+
+
+def draw_rows(n: int, size: int, random: np.random.RandomState) -> NDArray:
+    """Draw at most ``size`` of n rows, in ascending order."""
+    return np.arange(n) if n <= size else np.sort(random.choice(n, size, replace=False))
+
+
+def class_contrasts(size: NDArray, objects: NDArray) -> NDArray[np.float64]:
+    """Return the contrasts between class means, for classes of a size and with a number of distinct objects.
+
+    With F, the means of the classes times the roots of their sizes, ½ Yᵀ (A + Aᵀ) Y is Fᵀ contrasts F.
+    """
+    n, root = size.sum(), np.sqrt(size)
+    # A class with a single object has no positives, so that nothing is learned from it.
+    weight = (objects > 1) & (size < n)
+    against = np.outer(root / np.maximum(n - size, 1), root)
+    np.fill_diagonal(against, 0)
+    contrasts = weight[:, None] * (np.eye(len(size)) - against)
+    return (contrasts + contrasts.T) / 2
 
 
 def _apart(groups: NDArray, chosen: NDArray) -> Parts:

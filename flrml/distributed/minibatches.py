@@ -1,0 +1,52 @@
+"""M-FLRML on row blocks: the client learns, the workers keep the rows.
+
+A mini-batch has a few hundred rows. The client draws them, takes them from their workers and learns from them as
+from rows in memory, so that the result is, bit for bit, that of memory for any blocks and workers.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flrml.distributed.blocks import RowBlocks, active_client, without_work_stealing
+from flrml.distributed.shards import Shards
+from flrml.minibatch import MFLRML
+
+
+def fit_mflrml(
+    model: MFLRML,
+    X: Any,
+    y: Any,
+    triplets: Any,
+    n_batches: int,
+    callback: Callable[[MFLRML], None] | None,
+    *,
+    reset: bool,
+) -> MFLRML:
+    """Learn from mini-batches of a dask array.
+
+    Communicated in a mini-batch: its rows, at most three times ``batch_triplets`` or d + 10 of them, to the client;
+    ones and zeros as 4 bytes for each one, or run of ones if they are stored so. The number of workers makes no
+    difference, neither to this nor to the time: they are for data that one machine does not hold.
+
+    Parameters
+    ----------
+    model : MFLRML
+        The estimator.
+    X : dask array
+        Rows. Blocks from :func:`flrml.distributed.open_split` stay on disk but for the rows of mini-batches.
+    y, triplets
+        As for ``fit``; both are brought to the client.
+    n_batches : int
+        Mini-batches.
+    callback : callable, optional
+        Called with the estimator after every mini-batch.
+    reset : bool
+        Start again from an empty map.
+    """
+    with without_work_stealing(active_client()):
+        rows = Shards(RowBlocks(X))
+        rows.check(model, reset=reset)
+        model._learn(rows, None if y is None else np.asarray(y), triplets, n_batches, callback, reset=reset)
+    return model

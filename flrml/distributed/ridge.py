@@ -1,0 +1,262 @@
+"""RidgeFLRML on row blocks: the solver of :mod:`flrml.ridge`, with tall matrices that stay at the workers."""
+
+import functools
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+
+from flrml.binary import BinaryRows
+from flrml.distributed.blocks import RowBlocks, active_client, without_work_stealing
+from flrml.distributed.shards import Shards
+from flrml.distributed.stored import opened
+from flrml.distributed.tall import ScaledBlocks, TallMatrix
+from flrml.distributed.waiting import gather
+from flrml.ridge.estimator import RidgeFLRML, check_classes
+from flrml.ridge.scaling import RemoteRows, squares_of
+from flrml.ridge.subspace import SHORT_SIDE
+from flrml.ridge.supervision import Labels, class_contrasts, draw_rows
+from flrml.rows import check_largest, is_dask, is_sparse, largest_value
+from flrml.threads import one_blas_thread
+
+SAMPLE_BYTES = 2 * 2**30  # of rows that the client takes to choose the parameters
+
+
+def fit_ridge(model: RidgeFLRML, X: Any, y: Any, triplets: Any, groups: Any) -> RidgeFLRML:
+    """Fit :class:`flrml.RidgeFLRML` to a dask array.
+
+    The result is that of the same fit in memory, up to the order in which floating-point numbers are added. Labels
+    in a dask array stay at the workers; a NumPy array of them is sent there.
+
+    Communicated, for Krylov blocks of p columns (at least d/4, 10 and, up to 150, the number of classes): D × p
+    numbers from and to every worker for each of four or more blocks, D × d once for the map, and a sample of at
+    most 10,000 rows, or 2 GB, to the client, which chooses the parameters. None of this depends on n.
+
+    Parameters
+    ----------
+    model : RidgeFLRML
+        The estimator.
+    X : dask array
+        Rows. Those from :func:`flrml.distributed.open_split` stay on disk.
+    y, groups
+        As for ``fit``; either may be a dask array. With groups, both are brought to the client.
+    triplets
+        Must be None: rows of one triplet would have to meet.
+    """
+    if triplets is not None:
+        raise ValueError("RidgeFLRML learns from labels if X is a dask array; give y in place of triplets")
+    with without_work_stealing(active_client()), one_blas_thread():
+        blocks = RowBlocks(X)
+        blocks.check(model)
+        rows = ClusterRows(blocks)
+        random = check_random_state(model.random_state)
+        supervision = _check_supervision(model, rows, y, groups)
+        n = rows.shape[0]
+        most = n if model.max_samples is None else min(n, model.max_samples)
+        if most < n or n <= SHORT_SIDE["rows"]:  # few rows are learned from on the client
+            drawn = supervision.draw(most, random)
+            model._solve(rows[drawn], supervision.subset(drawn), random)
+        else:
+            model._solve(rows, supervision, random)
+    return model
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Facts about rows; those of two parts are added up.
+
+    Attributes
+    ----------
+    squares : ndarray of shape (D,)
+        Sum of squares of each feature.
+    lengths : tuple of float
+        Shortest and longest row; rows of zeros do not count.
+    largest : float
+        Largest absolute value; nan if a value is not finite.
+    nnz : int
+        Number of values that are stored.
+    n_bytes : int
+        Bytes of the rows.
+    """
+
+    squares: NDArray[np.float64]
+    lengths: tuple[float, float]
+    largest: float
+    nnz: int
+    n_bytes: int
+
+    def __add__(self, other: "Summary") -> "Summary":
+        return Summary(
+            self.squares + other.squares,
+            (min(self.lengths[0], other.lengths[0]), max(self.lengths[1], other.lengths[1])),
+            float(np.maximum(self.largest, other.largest)),  # nan if either is
+            self.nnz + other.nnz,
+            self.n_bytes + other.n_bytes,
+        )
+
+
+class ClusterRows(RemoteRows):
+    """The rows of a dask array, for RidgeFLRML.
+
+    Parameters
+    ----------
+    blocks : RowBlocks
+        The rows.
+    """
+
+    def __init__(self, blocks: RowBlocks):
+        self.shards = Shards(blocks)
+        self.shape, self.dtype = blocks.shape, blocks.dtype
+        self._summary: Summary = self.shards.sum(self.shards.map(_summarize, self.shards.futures))
+        if not np.isfinite(self._summary.largest):
+            raise ValueError("Input X contains NaN or infinity")
+        check_largest(self._summary.largest)
+        n, n_columns = self.shape
+        self.filled = self._summary.nnz / max(n * n_columns, 1)
+        self.sample_rows = max(3, int(SAMPLE_BYTES * n / max(self._summary.n_bytes, 1)))
+
+    def squares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the mean square of each feature, and the lengths of the shortest and the longest row."""
+        return self._summary.squares / self.shape[0], np.array(self._summary.lengths)
+
+    def scaled(self, weights: NDArray, constant: float, scale: float, mean_square: float) -> ScaledBlocks:
+        """Return the rows with scaled features."""
+        return ScaledBlocks(self, weights, constant, scale, mean_square)
+
+    def __getitem__(self, rows: NDArray) -> Any:
+        """Take some rows to the client, in the form in which the blocks keep them."""
+        return self.shards.take(rows)
+
+
+class BlockLabels:
+    """Labels that stay with their rows, as supervision; see :class:`flrml.ridge.supervision.Labels`.
+
+    Parameters
+    ----------
+    shards : Shards
+        The rows.
+    y : dask array or ndarray of shape (n,)
+        Labels.
+    """
+
+    def __init__(self, shards: Shards, y: Any):
+        self.shards = shards
+        parts = shards.align(y) if is_dask(y) else shards.scatter_rows(y)
+        found = gather(shards.client, shards.map(_count, parts))
+        self.classes = np.unique(np.concatenate([classes for classes, _ in found]))
+        self.size = np.zeros(len(self.classes), dtype=np.int64)
+        for classes, counts in found:
+            self.size[np.searchsorted(self.classes, classes)] += counts
+        self._root = np.sqrt(self.size)
+        self._label = shards.map(_encode, parts, self.classes)
+        self._contrasts = class_contrasts(self.size, self.size)
+
+    def class_indicators(self, dtype: Any) -> TallMatrix:
+        """Return the indicators of the classes, of unit length."""
+        found = self.shards.map(_indicators, self._label, (1 / self._root).astype(dtype))
+        return TallMatrix(self.shards, [found], np.eye(len(self.size)), np.dtype(dtype))
+
+    def class_means(self, Y: TallMatrix) -> NDArray:
+        """Return the mean of each class, times the root of its size."""
+        sums = self.shards.sum(self.shards.map(_class_sums, self._label, Y.by_shard, len(self.size)))
+        return (sums @ Y.factor) / self._root[:, None]
+
+    def contrast(self, Y: Any) -> Any:
+        """Raise: with labels, the solver needs the contrasts of the class means alone."""
+        raise NotImplementedError
+
+    def contrast_gram(self, Y: TallMatrix) -> NDArray[np.float64]:
+        """Return ½ Yᵀ (A + Aᵀ) Y from the class means."""
+        means = self.class_means(Y)
+        return means.T @ self._contrasts @ means
+
+    def draw(self, size: int, random: np.random.RandomState) -> NDArray:
+        """Draw rows."""
+        return draw_rows(self.shards.shape[0], size, random)
+
+    def subset(self, rows: NDArray) -> Labels:
+        """Return the labels of some of the rows, on the client."""
+        places, parts = self.shards.pick(_picked, rows, self._label)
+        label = np.empty(len(rows), dtype=np.int64)
+        label[places] = np.concatenate(parts)
+        return Labels(label)
+
+
+class GroupedBlockLabels(BlockLabels):
+    """Labels of rows in groups; the client has both.
+
+    Parameters
+    ----------
+    shards : Shards
+        The rows.
+    labels : Labels
+        Labels and groups of all rows.
+    """
+
+    def __init__(self, shards: Shards, labels: Labels):
+        super().__init__(shards, labels.label)
+        self._known, self._contrasts = labels, labels.contrasts
+
+    def subset(self, rows: NDArray) -> Labels:
+        """Return the labels and groups of some of the rows."""
+        return self._known.subset(rows)
+
+
+def _check_supervision(model: RidgeFLRML, rows: ClusterRows, y: Any, groups: Any) -> BlockLabels:
+    """Return the labels as supervision; raise ValueError if they give no triplets."""
+    if y is None:
+        raise ValueError("RidgeFLRML requires y to be passed, but the target y is None")
+    if groups is not None:
+        labels = model._check_supervision(rows, np.asarray(y), None, np.asarray(groups))
+        assert isinstance(labels, Labels)
+        return GroupedBlockLabels(rows.shards, labels)
+    if is_dask(y) and y.shape != (rows.shape[0],):
+        raise ValueError(f"Found input variables with inconsistent numbers of samples: {[rows.shape, y.shape]}")
+    found = BlockLabels(rows.shards, y if is_dask(y) else model._check_labels(rows, y))
+    check_classification_targets(np.tile(found.classes, 3))  # of values that occur once, it warns
+    check_classes(len(found.classes), bool(found.size.max() > 1), False)
+    return found
+
+
+def _summarize(blocks: list[Any]) -> Summary:
+    return functools.reduce(operator.add, (_summarize_block(opened(block)) for block in blocks))
+
+
+def _summarize_block(X: Any) -> Summary:
+    squares, lengths = squares_of(X)
+    lengths = lengths[lengths > 0]
+    extremes = (float(lengths.min(initial=np.inf)), float(lengths.max(initial=0)))
+    if not is_sparse(X):
+        nnz, n_bytes = X.size, X.nbytes
+    else:
+        nnz = X.nnz
+        n_bytes = X.stored.nbytes if isinstance(X, BinaryRows) else X.data.nbytes + X.indices.nbytes
+    return Summary(squares * X.shape[0], extremes, largest_value(X), nnz, n_bytes)
+
+
+def _count(y: NDArray) -> tuple[NDArray, NDArray]:
+    return np.unique(y, return_counts=True)
+
+
+def _encode(y: NDArray, classes: NDArray) -> NDArray[np.int32]:
+    return np.searchsorted(classes, y).astype(np.int32)
+
+
+def _indicators(label: NDArray, values: NDArray) -> NDArray:
+    out = np.zeros((len(label), len(values)), dtype=values.dtype)
+    out[np.arange(len(label)), label] = values[label]
+    return out
+
+
+def _class_sums(label: NDArray, pieces: list[NDArray], n_classes: int) -> NDArray[np.float64]:
+    members = sp.csr_matrix((np.ones(len(label)), label, np.arange(len(label) + 1)), shape=(len(label), n_classes))
+    return np.hstack([members.T @ piece for piece in pieces])
+
+
+def _picked(numbers: NDArray, label: NDArray) -> NDArray:
+    return label[numbers]

@@ -1,0 +1,152 @@
+"""Row blocks in shards, the portions that one task works on.
+
+A shard is a group of blocks of one worker. A task that sums over the rows of a shard holds one sum, not one per
+block, and a pass over the data takes a few tasks per worker, however many blocks there are.
+"""
+
+from itertools import pairwise
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sp
+from distributed import Future
+from numpy.typing import NDArray
+
+from flrml.binary import BinaryRows
+from flrml.distributed.blocks import FAN_IN, RowBlocks
+from flrml.distributed.stored import opened
+from flrml.distributed.waiting import gather
+from flrml.rows import take_rows
+
+PER_THREAD = 2  # shards for each thread of a worker: a worker that joins takes some of them over
+
+
+class Shards(RowBlocks):
+    """The rows of a dask array, in shards at the workers.
+
+    Parameters
+    ----------
+    rows : RowBlocks
+        The blocks.
+
+    Attributes
+    ----------
+    futures : list of lists of Future
+        The blocks of each shard.
+    places : list of str
+        Address of the worker of each shard.
+    spans : list of lists of pairs
+        First row of each block of a shard, and the row after its last.
+    """
+
+    def __init__(self, rows: RowBlocks):
+        self.client, self.shape, self.dtype, self.workers = rows.client, rows.shape, rows.dtype, rows.workers
+        threads = self.client.nthreads()
+        self.places: list[str] = []
+        self.futures: list[Any] = []
+        self.spans: list[list[tuple[int, int]]] = []
+        bounds = list(pairwise(rows.bounds.tolist()))
+        for worker in self.workers:
+            mine = [number for number, place in enumerate(rows.places) if place == worker]
+            count = min(len(mine), PER_THREAD * threads.get(worker, 1))
+            for group in np.array_split(mine, count) if mine else ():
+                self.places.append(worker)
+                self.futures.append([rows.futures[number] for number in group])
+                self.spans.append([bounds[number] for number in group])
+        self.sizes = [sum(stop - start for start, stop in spans) for spans in self.spans]
+
+    def scatter_rows(self, values: Any) -> list[Future]:
+        """Send each shard its rows of an array of n rows."""
+        parts = [np.concatenate([values[start:stop] for start, stop in spans]) for spans in self.spans]
+        return [self.scatter(part, number) for number, part in enumerate(parts)]
+
+    def align(self, y: Any) -> list[Future]:
+        """Compute the labels of each shard at its worker, from a dask array with any blocks."""
+        parts = []
+        for place, spans in zip(self.places, self.spans, strict=True):
+            pieces = da.concatenate([y[start:stop] for start, stop in spans])
+            (part,) = pieces.rechunk(-1).to_delayed().ravel()
+            parts.append(self.client.compute(part, workers=[place], allow_other_workers=True))
+        return parts
+
+    def broadcast(self, value: Future) -> list[Future]:
+        """Pass a value to all workers, each of which sends it to a few others; return the one of each shard."""
+        workers = list(dict.fromkeys(self.places))
+        copies = [value]
+        if len(workers) > FAN_IN:
+            for number, worker in enumerate(workers):
+                parent = copies[number // FAN_IN]  # the value itself, then the copies of earlier workers
+                copies.append(
+                    self.client.submit(_passed_on, parent, workers=[worker], allow_other_workers=True, pure=False)
+                )
+            held = dict(zip(workers, copies[1:], strict=True))
+            return [held[place] for place in self.places]
+        return [value] * len(self.places)
+
+    def locate(self, rows: NDArray) -> list[tuple[NDArray, NDArray]]:
+        """Return, for each shard, the places of its rows among the given ones, and their numbers in the shard."""
+        order = np.argsort(rows, kind="stable")
+        ordered = rows[order]
+        found = []
+        for spans in self.spans:
+            before, places, numbers = 0, [], []
+            for start, stop in spans:
+                first, last = np.searchsorted(ordered, (start, stop))
+                places.append(order[first:last])
+                numbers.append(ordered[first:last] - start + before)
+                before += stop - start
+            found.append((np.concatenate(places), np.concatenate(numbers)))
+        return found
+
+    def pick(self, work: Any, rows: NDArray, *lists: Any) -> tuple[NDArray, list[Any]]:
+        """Apply ``work(numbers, …)`` to the shards that have some of the rows; return places and outcomes."""
+        located = self.locate(rows)
+        chosen = [number for number, (places, _) in enumerate(located) if len(places)]
+        futures = [
+            self.client.submit(
+                work,
+                located[number][1],
+                *(part[number] if isinstance(part, list) else part for part in lists),
+                workers=[self.places[number]],
+                allow_other_workers=True,
+                pure=False,
+            )
+            for number in chosen
+        ]
+        return np.concatenate([located[number][0] for number in chosen]), gather(self.client, futures)
+
+    def take(self, rows: NDArray) -> Any:
+        """Bring some rows to the client, in the form in which the blocks keep them."""
+        places, parts = self.pick(_take, rows, self.futures)
+        return take_rows(stack_rows(parts), np.argsort(places, kind="stable"))
+
+    def __getitem__(self, rows: NDArray) -> Any:
+        """Bring some rows to the client, as an array or a CSR matrix."""
+        return self.take(rows)[:]
+
+
+def stack_rows(parts: list[Any]) -> Any:
+    """Return rows of several parts in memory as one; all are of the same kind."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], BinaryRows):
+        return type(parts[0]).concatenate(parts)
+    return sp.vstack(parts, "csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
+def _take(numbers: NDArray, blocks: list[Any]) -> Any:
+    """Return some rows of a shard; their numbers ascend within each block."""
+    rows = [opened(block) for block in blocks]
+    ends = np.cumsum([block.shape[0] for block in rows])
+    parts = []
+    for block, end in zip(rows, ends, strict=True):
+        start = end - block.shape[0]
+        wanted = numbers[(numbers >= start) & (numbers < end)] - start
+        if len(wanted):
+            parts.append(take_rows(block, wanted))
+    return stack_rows(parts)
+
+
+def _passed_on(value: Any) -> Any:
+    return value

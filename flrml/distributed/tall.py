@@ -1,0 +1,220 @@
+"""Matrices with a row for each row of a dask array; the rows stay at the workers.
+
+The operations are those of :class:`flrml.ridge.tall.Tall`. Each is one task per shard, and sums go from worker to
+worker by a tree. A product X (Xᵀ B) communicates D × p numbers from and to every worker, the others p × p.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from distributed import Future
+from numpy.typing import NDArray
+
+from flrml.distributed.shards import Shards
+from flrml.distributed.stored import opened
+from flrml.distributed.waiting import gather
+from flrml.ridge.scaling import ScaledRows
+from flrml.ridge.tall import combine, inner, random_columns, subtract
+from flrml.rows import BLOCK_BYTES, product, product_transposed
+
+
+@dataclass(frozen=True)
+class TallMatrix:
+    """Pieces side by side, times a small factor, which is applied when the matrix is used.
+
+    Attributes
+    ----------
+    shards : Shards
+        The rows of X.
+    pieces : list of lists of futures
+        Rows of each piece in each shard.
+    factor : ndarray with p columns
+        The matrix is [P₁ P₂ …] times this.
+    dtype : dtype
+        Of the pieces.
+    """
+
+    shards: Shards
+    pieces: list[list[Future]]
+    factor: NDArray
+    dtype: np.dtype
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return self.shards.shape[0], self.factor.shape[1]
+
+    @property
+    def by_shard(self) -> list[list[Future]]:
+        """The pieces of each shard."""
+        return [list(parts) for parts in zip(*self.pieces, strict=True)]
+
+    def __getitem__(self, rows: NDArray) -> NDArray:
+        """Bring some rows to the client."""
+        places, parts = self.shards.pick(_take, rows, self.by_shard, self.factor)
+        out = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
+        out[places] = np.concatenate(parts)
+        return out
+
+
+class ScaledBlocks(ScaledRows):
+    """Scaled rows whose blocks are at workers; see :class:`flrml.ridge.scaling.ScaledRows`."""
+
+    def tall(self, rows: NDArray | None) -> "TallBlocks":
+        """Return the operations on tall matrices; all rows are learned from."""
+        if rows is not None:
+            raise ValueError("some of the rows at workers cannot be learned from alone; take them to the client")
+        return TallBlocks(self)
+
+    def toarray(self) -> TallMatrix:
+        """Return the rows as dense matrices at the workers."""
+        shards = self.X.shards
+        found = shards.map(_dense, shards.futures, shards.scatter(self.weights), self.constant)
+        return TallMatrix(shards, [found], np.eye(self.shape[1]), self.dtype)
+
+
+class TallBlocks:
+    """Operations on tall matrices at the workers.
+
+    Parameters
+    ----------
+    X : ScaledBlocks of shape (n, D)
+        The data.
+    """
+
+    def __init__(self, X: ScaledBlocks):
+        self.X, self.shards = X, X.X.shards
+        self._squared_weights = self.shards.scatter(np.append(X.weights**2, X.dtype.type(X.constant**2)))
+
+    def random(self, width: int, seed: int) -> TallMatrix:
+        """Return random columns; the workers make them."""
+        return self._matrix(self.shards.map(_random, self.shards.spans, seed, width, self.X.dtype), width)
+
+    def gram_times(self, B: TallMatrix) -> TallMatrix:
+        """Return X (Xᵀ B); workers that have joined take their share from here on."""
+        shards = self.shards
+        shards.rebalance()
+        scaled = shards.client.submit(_scale, self._sums(B), self._squared_weights, pure=False)
+        return self._matrix(shards.map(_times, shards.futures, shards.broadcast(scaled)), B.shape[1])
+
+    def learned(self, Y: TallMatrix) -> TallMatrix:
+        """Return Y: all rows are learned from."""
+        return Y
+
+    def product_transposed(self, B: TallMatrix) -> NDArray:
+        """Return Xᵀ B, on the client."""
+        X, (sums,) = self.X, gather(self.shards.client, [self._sums(B)])
+        found = X.weights[:, None] * sums[:-1]
+        return np.vstack((found, X.dtype.type(X.constant) * sums[-1])) if X.constant else found
+
+    def gram_within(self, B: TallMatrix) -> NDArray[np.float64]:
+        """Return Bᵀ X Xᵀ B; the sums of D × p stay at a worker."""
+        client = self.shards.client
+        found = client.submit(_weighted_gram, self._sums(B), self._squared_weights, pure=False)
+        return gather(client, [found])[0]
+
+    def inner(self, pieces: list[TallMatrix], B: TallMatrix) -> NDArray[np.float64]:
+        """Return [P₁ P₂ …]ᵀ B."""
+        if not pieces:
+            return np.empty((0, B.shape[1]))
+        P = self.side_by_side(pieces)
+        return P.factor.T @ self.shards.sum(self.shards.map(_inner, P.by_shard, B.by_shard)) @ B.factor
+
+    def gram(self, B: TallMatrix) -> NDArray[np.float64]:
+        """Return BᵀB, summed in float64."""
+        return B.factor.T @ self.shards.sum(self.shards.map(_gram, B.by_shard)) @ B.factor
+
+    def times(self, B: TallMatrix, C: NDArray) -> TallMatrix:
+        """Return B C, computed at once: later products with it are as precise as those of arrays."""
+        return self._matrix(self.shards.map(_combine, B.by_shard, B.factor @ C), C.shape[1])
+
+    def subtract(self, B: TallMatrix, factors: NDArray, pieces: list[TallMatrix], C: NDArray) -> TallMatrix:
+        """Return B diag(factors) − [P₁ P₂ …] C, computed at once."""
+        P = self.side_by_side(pieces) if pieces else None
+        parts = [[] for _ in self.shards.places] if P is None else P.by_shard
+        C = C if P is None else P.factor @ C
+        return self._matrix(self.shards.map(_subtract, B.by_shard, B.factor * factors, parts, C), B.shape[1])
+
+    def combine(self, pieces: list[TallMatrix], C: NDArray) -> TallMatrix:
+        """Return [P₁ P₂ …] C."""
+        P = self.side_by_side(pieces)
+        return TallMatrix(self.shards, P.pieces, P.factor @ C, P.dtype)
+
+    def side_by_side(self, pieces: list[TallMatrix]) -> TallMatrix:
+        """Return [P₁ P₂ …]."""
+        factor = scipy.linalg.block_diag(*(P.factor for P in pieces))
+        return TallMatrix(self.shards, [part for P in pieces for part in P.pieces], factor, self.X.dtype)
+
+    def _sums(self, B: TallMatrix) -> Future:
+        """Return Xᵀ B for the unscaled features, and the column sums of B below it; they stay at a worker."""
+        shards = self.shards
+        return shards.sum_future(shards.map(_transposed_times, shards.futures, B.by_shard, B.factor))
+
+    def _matrix(self, futures: list[Future], width: int) -> TallMatrix:
+        return TallMatrix(self.shards, [futures], np.eye(width), self.X.dtype)
+
+
+def _random(spans: list[tuple[int, int]], seed: int, width: int, dtype: Any) -> NDArray:
+    return np.concatenate([random_columns(seed, start, stop, width) for start, stop in spans]).astype(dtype)
+
+
+def _transposed_times(blocks: list[Any], pieces: list[NDArray], factor: NDArray) -> NDArray:
+    B, start = _combine(pieces, factor), 0
+    out = np.zeros((blocks[0].shape[1] + 1, B.shape[1]), dtype=B.dtype)
+    for block in blocks:
+        part = B[start : start + block.shape[0]]
+        out[:-1] += product_transposed(opened(block), part)
+        start += len(part)
+    out[-1] = B.sum(axis=0)
+    return out
+
+
+def _scale(sums: NDArray, squared_weights: NDArray) -> NDArray:
+    return sums * squared_weights[:, None]
+
+
+def _weighted_gram(sums: NDArray, squared_weights: NDArray) -> NDArray[np.float64]:
+    return (sums.T @ _scale(sums, squared_weights)).astype(np.float64)
+
+
+def _times(blocks: list[Any], sums: NDArray) -> NDArray:
+    out, start = np.empty((sum(block.shape[0] for block in blocks), sums.shape[1]), dtype=sums.dtype), 0
+    for block in blocks:
+        out[start : start + block.shape[0]] = product(opened(block), sums[:-1])
+        start += block.shape[0]
+    out += sums[-1]
+    return out
+
+
+def _dense(blocks: list[Any], weights: NDArray, constant: float) -> NDArray:
+    return np.concatenate([ScaledRows(opened(block), weights, constant).toarray() for block in blocks])
+
+
+def _inner(pieces: list[NDArray], others: list[NDArray]) -> NDArray[np.float64]:
+    return np.hstack([inner(pieces, other) for other in others])
+
+
+def _gram(pieces: list[NDArray]) -> NDArray[np.float64]:
+    width = sum(piece.shape[1] for piece in pieces)
+    out, step = np.zeros((width, width)), max(1, BLOCK_BYTES // max(8 * width, 1))
+    for start in range(0, len(pieces[0]), step):
+        rows = np.hstack([piece[start : start + step] for piece in pieces]).astype(np.float64)
+        out += rows.T @ rows
+    return out
+
+
+def _combine(pieces: list[NDArray], factor: NDArray) -> NDArray:
+    identity = (
+        len(pieces) == 1 and factor.shape[0] == factor.shape[1] and np.array_equal(factor, np.eye(len(factor)))
+    )
+    return pieces[0] if identity else combine(pieces, factor)
+
+
+def _subtract(pieces: list[NDArray], factor: NDArray, others: list[NDArray], C: NDArray) -> NDArray:
+    return subtract(_combine(pieces, factor), np.ones(factor.shape[1]), others, C)
+
+
+def _take(numbers: NDArray, pieces: list[NDArray], factor: NDArray) -> NDArray:
+    return combine([piece[numbers] for piece in pieces], factor)

@@ -1,0 +1,156 @@
+"""Matrices with a row for each row of X, "tall" ones, that the solver works with.
+
+The solver knows X and tall matrices through the operations of :class:`Tall` alone. In memory they are those of
+NumPy arrays; on a cluster the rows of tall matrices stay where the rows of X are.
+"""
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flrml.rows import gram_of_columns
+
+if TYPE_CHECKING:
+    from flrml.ridge.scaling import ScaledRows
+
+MANY_COLUMNS = 50  # per row: from here on, products with X Xᵀ itself are cheaper than two with X
+GRAM_ROWS = 2000  # up to which it is formed: those whose folds are held out in turn
+
+
+class Tall(Protocol):
+    """Operations on tall matrices, with a row for each of the rows that are learned from."""
+
+    def random(self, width: int, seed: int) -> Any:
+        """Return random columns, which depend on the numbers of the rows and the seed alone."""
+
+    def gram_times(self, B: Any) -> Any:
+        """Return X (Xᵀ B), for all rows of X."""
+
+    def learned(self, Y: Any) -> Any:
+        """Return those of all rows that are learned from."""
+
+    def product_transposed(self, B: Any) -> NDArray:
+        """Return Xᵀ B."""
+
+    def gram_within(self, B: Any) -> NDArray[np.float64]:
+        """Return Bᵀ X Xᵀ B."""
+
+    def inner(self, pieces: list[Any], B: Any) -> NDArray[np.float64]:
+        """Return [P₁ P₂ …]ᵀ B."""
+
+    def gram(self, B: Any) -> NDArray[np.float64]:
+        """Return BᵀB, summed in float64."""
+
+    def times(self, B: Any, C: NDArray) -> Any:
+        """Return B C."""
+
+    def subtract(self, B: Any, factors: NDArray, pieces: list[Any], C: NDArray) -> Any:
+        """Return B diag(factors) − [P₁ P₂ …] C."""
+
+    def combine(self, pieces: list[Any], C: NDArray) -> Any:
+        """Return [P₁ P₂ …] C."""
+
+    def side_by_side(self, pieces: list[Any]) -> Any:
+        """Return [P₁ P₂ …]."""
+
+
+class TallArrays:
+    """Tall matrices in memory.
+
+    Parameters
+    ----------
+    X : ScaledRows of shape (n, D)
+        The data.
+    rows : ndarray or None
+        Numbers of the rows that are learned from; None if all are.
+    """
+
+    def __init__(self, X: "ScaledRows", rows: NDArray | None):
+        self.X, self.rows = X, rows
+        self.n = X.shape[0] if rows is None else len(rows)
+        n, n_columns = X.shape
+        wide = n <= GRAM_ROWS and n_columns >= MANY_COLUMNS * n
+        self._K = X.gram[:, slice(None) if rows is None else rows].astype(X.dtype) if wide else None
+
+    def random(self, width: int, seed: int) -> NDArray:
+        """Return random columns."""
+        return random_columns(seed, 0, self.n, width).astype(self.X.dtype)
+
+    def gram_times(self, B: NDArray) -> NDArray:
+        """Return X (Xᵀ B), for all rows of X."""
+        return self._K @ B if self._K is not None else self.X.product(self.product_transposed(B))
+
+    def learned(self, Y: NDArray) -> NDArray:
+        """Return the rows that are learned from."""
+        return Y if self.rows is None else Y[self.rows]
+
+    def product_transposed(self, B: NDArray) -> NDArray:
+        """Return Xᵀ B."""
+        if self.rows is not None:
+            scattered = np.zeros((self.X.shape[0], B.shape[1]), dtype=B.dtype)
+            scattered[self.rows] = B
+            B = scattered
+        return self.X.product_transposed(B)
+
+    def gram_within(self, B: NDArray) -> NDArray[np.float64]:
+        """Return Bᵀ X Xᵀ B."""
+        sums = self.product_transposed(B)
+        return (sums.T @ sums).astype(np.float64)
+
+    def inner(self, pieces: list[NDArray], B: NDArray) -> NDArray[np.float64]:
+        """Return [P₁ P₂ …]ᵀ B."""
+        return inner(pieces, B)
+
+    def gram(self, B: NDArray) -> NDArray[np.float64]:
+        """Return BᵀB, summed in float64."""
+        return gram_of_columns(B)
+
+    def times(self, B: NDArray, C: NDArray) -> NDArray:
+        """Return B C."""
+        return B @ C.astype(B.dtype)
+
+    def subtract(self, B: NDArray, factors: NDArray, pieces: list[NDArray], C: NDArray) -> NDArray:
+        """Return B diag(factors) − [P₁ P₂ …] C."""
+        return subtract(B, factors, pieces, C)
+
+    def combine(self, pieces: list[NDArray], C: NDArray) -> NDArray:
+        """Return [P₁ P₂ …] C."""
+        return combine(pieces, C)
+
+    def side_by_side(self, pieces: list[NDArray]) -> NDArray:
+        """Return [P₁ P₂ …]."""
+        return np.hstack(pieces)
+
+
+def random_columns(seed: int, start: int, stop: int, width: int) -> NDArray[np.float64]:
+    """Return rows ``start`` to ``stop`` of an endless matrix of random numbers, whatever the rows around them."""
+    numbers = np.random.PCG64(seed)
+    numbers.advance(start * width)  # a number takes one step
+    return np.random.Generator(numbers).random((stop - start, width)) - 0.5
+
+
+def inner(pieces: list[NDArray], B: NDArray) -> NDArray[np.float64]:
+    """Return [P₁ P₂ …]ᵀ B of arrays."""
+    found = [(P.T @ B).astype(np.float64) for P in pieces]
+    return np.vstack(found) if found else np.empty((0, B.shape[1]))
+
+
+def subtract(B: NDArray, factors: NDArray, pieces: list[NDArray], C: NDArray) -> NDArray:
+    """Return B diag(factors) − [P₁ P₂ …] C of arrays."""
+    B = B * factors.astype(B.dtype)
+    for P, part in _parts(pieces, C):
+        B -= P @ part.astype(B.dtype)
+    return B
+
+
+def combine(pieces: list[NDArray], C: NDArray) -> NDArray:
+    """Return [P₁ P₂ …] C of arrays."""
+    dtype = pieces[0].dtype
+    return sum(P @ part.astype(dtype) for P, part in _parts(pieces, C))
+
+
+def _parts(pieces: list[NDArray], C: NDArray) -> list[tuple[NDArray, NDArray]]:
+    """Return each piece with its rows of C."""
+    ends = np.cumsum([P.shape[1] for P in pieces])
+    return [(P, C[end - P.shape[1] : end]) for P, end in zip(pieces, ends, strict=True)]

@@ -1,0 +1,204 @@
+"""RidgeFLRML while workers die, join and run out of memory, and when the scheduler dies. Real processes."""
+
+import os
+import signal
+import threading
+import time
+
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, wait
+
+from flrml import RidgeFLRML, knn_accuracy
+from flrml.distributed import ridge
+from flrml.distributed.blocks import RowBlocks
+from flrml.distributed.tall import TallBlocks, TallMatrix
+from flrml.distributed.waiting import ClusterLostError
+from tests.distributed.conftest import blocks, workers
+from tests.distributed.test_ridge import close, documents
+
+SIZES = [150] * 4
+SETTINGS = {"n_components": 12, "random_state": 0}
+GIVEN = SETTINGS | {"ridge": 0.3, "within": 0.9, "local": 0.1, "rounds": 2}
+# Where a worker dies: a method on the client, and the number of its call.
+PHASES = {
+    "loading": (RowBlocks, "_load", 1),
+    "summary": (RowBlocks, "sum", 1),
+    "sample": (ridge.ClusterRows, "__getitem__", 1),
+    "first product": (TallBlocks, "gram_times", 1),
+    "third product": (TallBlocks, "gram_times", 3),
+    "reduction": (RowBlocks, "sum_future", 5),
+    "orthogonalization": (TallBlocks, "subtract", 4),
+    "scatter": (TallBlocks, "gram", 9),
+    "class means": (ridge.BlockLabels, "class_means", 1),
+    "rounds": (TallMatrix, "__getitem__", 1),
+    "map": (TallBlocks, "product_transposed", 1),
+}
+
+
+@pytest.fixture(scope="module")
+def words():
+    return documents(0)
+
+
+def at_call(monkeypatch, place, action):
+    """Do something 20 ms after a method is called for the given time, when its tasks have been sent."""
+    owner, name, number = place
+    original, calls = getattr(owner, name), []
+
+    def watched(*arguments, **named):
+        calls.append(name)
+        if len(calls) == number:
+            timer = threading.Timer(0.02, action)
+            timer.start()
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(owner, name, watched)
+    return calls
+
+
+def kill_one(client):
+    """Kill a worker's process with signal 9."""
+    os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
+
+
+def check_a_kill(monkeypatch, words, phase, client):
+    X, y = words
+    expected = RidgeFLRML(**SETTINGS | ({} if phase == "sample" else GIVEN)).fit(X, y)
+    victim = min(client.run(os.getpid).values())
+    calls = at_call(monkeypatch, PHASES[phase], lambda: os.kill(victim, signal.SIGKILL))
+    found = RidgeFLRML(**SETTINGS | ({} if phase == "sample" else GIVEN)).fit(
+        blocks(X, SIZES), da.from_array(y, chunks=200)
+    )
+    assert len(calls) >= PHASES[phase][2], "the fit came to this phase"
+    close(found, expected)
+    assert victim not in client.run(os.getpid).values()
+
+
+def test_a_worker_that_dies_during_a_product_changes_nothing(monkeypatch, words):
+    with workers(2) as client:
+        check_a_kill(monkeypatch, words, "third product", client)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", [phase for phase in PHASES if phase != "third product"])
+def test_a_worker_that_dies_in_any_phase_changes_nothing(monkeypatch, words, phase):
+    with workers(2) as client:
+        check_a_kill(monkeypatch, words, phase, client)
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_during_the_evaluation_changes_nothing(words):
+    X, y = words
+    model = RidgeFLRML(**GIVEN).fit(X, y)
+    expected = knn_accuracy(model.transform(X), y, model.transform(X[:100]), y[:100])
+    with workers(2) as client:
+        rows = client.persist(model.transform(blocks(X, SIZES)))
+        wait(rows)
+        timer = threading.Timer(0.05, kill_one, [client])
+        timer.start()
+        assert knn_accuracy(rows, y, model.transform(blocks(X[:100], [50, 50])), y[:100]) == expected
+        timer.join()
+
+
+@pytest.mark.slow
+def test_kills_at_random_moments_change_nothing(words):
+    X, y = words
+    expected = RidgeFLRML(**GIVEN).fit(X, y)
+    with workers(2) as client:
+        RidgeFLRML(**GIVEN).fit(blocks(X, SIZES), y)  # imports
+        for delay in np.linspace(0.05, 1.5, 6):
+            client.wait_for_workers(2, timeout=60)
+            timer = threading.Timer(delay, kill_one, [client])
+            timer.start()
+            close(RidgeFLRML(**GIVEN).fit(blocks(X, SIZES), y), expected)
+            timer.join()
+
+
+@pytest.mark.slow
+def test_a_worker_that_joins_takes_its_share(monkeypatch, words, processes):
+    X, y = words
+    expected = RidgeFLRML(**GIVEN).fit(X, y)
+    processes.worker("--no-nanny")
+    with Client(processes.address, timeout=60) as client:
+        client.wait_for_workers(1, timeout=120)
+        original = TallBlocks.gram_times
+
+        def join(self, B):
+            if len(client.nthreads()) == 1:
+                processes.worker("--no-nanny")
+                client.wait_for_workers(2, timeout=120)
+            return original(self, B)
+
+        monkeypatch.setattr(TallBlocks, "gram_times", join)
+        found = RidgeFLRML(**GIVEN).fit(blocks(X, SIZES), y)
+        used = client.run(lambda dask_worker: dask_worker.state.executed_count)
+    close(found, expected)
+    assert len(used) == 2
+    assert min(used.values()) > 10
+
+
+@pytest.mark.slow
+def test_the_loss_of_all_workers_is_one_clear_error_within_a_minute(monkeypatch, words, processes):
+    X, y = words
+    started, lost = [processes.worker("--no-nanny") for _ in range(2)], []
+    with Client(processes.address, timeout=60) as client:
+        client.wait_for_workers(2, timeout=120)
+
+        def kill_all():
+            lost.append(time.monotonic())
+            for worker in started:
+                worker.kill()
+
+        at_call(monkeypatch, PHASES["third product"], kill_all)
+        with pytest.raises(ClusterLostError, match="workers"):
+            RidgeFLRML(**GIVEN).fit(blocks(X, SIZES), y)
+    assert time.monotonic() - lost[0] < 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", ["summary", "third product", "reduction", "rounds"])
+def test_the_loss_of_the_scheduler_is_one_clear_error_within_a_minute(monkeypatch, words, processes, phase):
+    X, y = words
+    for _ in range(2):
+        processes.worker("--no-nanny")
+    lost = []
+    with Client(processes.address, timeout=60) as client:
+        client.wait_for_workers(2, timeout=120)
+
+        def kill_scheduler():
+            lost.append(time.monotonic())
+            processes.started[0].kill()
+
+        at_call(monkeypatch, PHASES[phase], kill_scheduler)
+        with pytest.raises(ClusterLostError, match="scheduler"):
+            RidgeFLRML(**GIVEN).fit(blocks(X, SIZES), y)
+        assert time.monotonic() - lost[0] < 60
+
+
+@pytest.mark.slow
+def test_a_worker_over_its_memory_limit_is_one_clear_error_within_a_minute(processes):
+    processes.worker("--nanny", "--memory-limit", "400MB")
+    with Client(processes.address, timeout=60) as client:
+        client.wait_for_workers(1, timeout=120)
+        X = da.random.random((40_000, 4_000), chunks=(40_000, 4_000))
+        start = time.monotonic()
+        with pytest.raises(ClusterLostError, match="memory"):
+            RidgeFLRML(**GIVEN).fit(X, np.arange(40_000) % 3)
+        assert time.monotonic() - start < 60
+
+
+@pytest.mark.slow
+def test_memory_stays_within_the_limit_of_a_worker(tmp_path):
+    """The rows take 960 MB as CSR matrices, more than the workers have beside Python."""
+    from benchmarks.distributed import largest_memory, write_store
+    from flrml.distributed import open_split
+
+    write_store(tmp_path / "data", rows=12_000, features=200_000, nonzeros=10_000)
+    with workers(2, memory_limit="700MB") as client:
+        X, y = open_split(tmp_path / "data" / "train")
+        started = set(client.run(os.getpid).values())
+        RidgeFLRML(**GIVEN | {"n_components": 100}).fit(X, y)
+        assert largest_memory(client) < 700e6
+        assert set(client.run(os.getpid).values()) == started, "no worker was restarted"
