@@ -5,7 +5,8 @@
 2. Discriminants are tried with every power of ten among the eigenvalues of the scatter as ridge, judged by a sample
    of the held-out rows; then the best ridge, half powers of ten around it and the other forms, judged by all.
 3. The cosine of X itself is judged by the sample. If it is far behind, the best discriminants win.
-4. Else the data's own geometry is tried as well, with and without rounds, for two large ridges.
+4. Else the data's own geometry is tried as well, for two large ridges, and with rounds for the better of them; of
+   few rows, for both.
 5. The one-standard-error rule decides: discriminants, the simpler model, are taken if the best of them is within
    one standard error of the best candidate, else the best.
 """
@@ -13,7 +14,7 @@
 import functools
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -202,8 +203,11 @@ def select(
     if own and (best is None or selection.gain(best.candidate) < FAR):
         large = folds[0].solver(True).ridges()[-1]
         ridges = [large / 10, large * 10] if given["ridge"] == "auto" else [default.ridge]
-        tried = [rounds] if given["rounds"] != "auto" else [0, ROUNDS]
-        selection.score(Candidate(ridge, form, r) for form in own for ridge in ridges for r in tried)
+        starts = [Candidate(ridge, form, rounds) for form in own for ridge in ridges]
+        best_start = selection.score(starts).candidate
+        if given["rounds"] == "auto":
+            few = len(supervision.groups) < FEW_ROWS  # then their rounds cost little, and scores are noisy
+            selection.score(replace(start, rounds=ROUNDS) for start in (starts if few else [best_start]))
     chosen, *rest = one_standard_error(selection.trials)
     if own and selection.gain(chosen.candidate) < -1:
         warnings.warn(

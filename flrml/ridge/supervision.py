@@ -21,6 +21,7 @@ Parts = tuple[NDArray, NDArray]  # rows to learn from, and rows to validate on
 
 N_NEIGHBORS = 5  # positives and negatives of an anchor, and neighbours that vote
 N_FOLDS = 5
+FILLED = 0.1  # share of non-zeros from which products of dense rows take less time than those of sparse ones
 
 
 class Contrasts(Protocol):
@@ -149,7 +150,7 @@ class Labels:
 
     def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray]:
         """Return for each held row whether 5-NN by cosine is right."""
-        train, test = normalize(Y), normalize(Y_held)
+        train, test = (_dense_if_filled(normalize(rows)) for rows in (Y, Y_held))
         found = np.empty((len(held), min(N_NEIGHBORS, len(rows))), dtype=np.int64)
         for block in blocks_of(len(held), len(rows)):
             found[block] = largest(similarities(test[block], train), found.shape[1])[0]
@@ -256,6 +257,12 @@ def _apart(groups: NDArray, chosen: NDArray) -> Parts:
     """Rows of the other groups, and rows of the chosen ones."""
     held = np.isin(groups, chosen)
     return np.flatnonzero(~held), np.flatnonzero(held)
+
+
+def _dense_if_filled(Y: Any) -> Any:
+    """Return sparse rows as a dense matrix if so many entries are filled that its products take less time."""
+    filled = sp.issparse(Y) and Y.nnz > FILLED * Y.shape[0] * Y.shape[1]
+    return Y.toarray() if filled else Y
 
 
 def _members(number: NDArray, dtype: Any) -> sp.csr_matrix:

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -158,6 +159,16 @@ def test_rows_are_judged_by_five_neighbours(digits):
     right, groups = Labels(y).judge(X[rows], rows, X[held], held)
     assert np.array_equal(groups, held)
     assert right.mean() == pytest.approx(knn_accuracy(X[rows], y[rows], X[held], y[held]), abs=0.004)
+
+
+def test_sparse_rows_are_judged_like_dense_ones_however_filled():
+    random = np.random.RandomState(0)
+    for filled in (0.02, 0.5):
+        X = random.random_sample((120, 80)) * (random.random_sample((120, 80)) < filled)
+        y, rows, held = np.arange(120) % 3, np.arange(90), np.arange(90, 120)
+        sparse = sp.csr_matrix(X)
+        expected = Labels(y).judge(X[rows], rows, X[held], held)[0]
+        assert np.array_equal(Labels(y).judge(sparse[rows], rows, sparse[held], held)[0], expected)
 
 
 def test_triplets_are_judged_by_those_satisfied():
