@@ -17,8 +17,8 @@ from sklearn.utils._param_validation import Interval
 from flrml.baselines.common import Baseline, ValidatedMetric
 from flrml.neighbors import knn_accuracy
 from flrml.ridge.selection import held_out
-from flrml.ridge.subspace import GRAM_ROWS, MANY_COLUMNS
 from flrml.ridge.supervision import Labels
+from flrml.ridge.tall import GRAM_ROWS, MANY_COLUMNS
 from flrml.rows import gram
 
 POSITIVE = Interval(Real, 0, None, closed="neither")

@@ -206,7 +206,7 @@ def select(
         starts = [Candidate(ridge, form, rounds) for form in own for ridge in ridges]
         best_start = selection.score(starts).candidate
         if given["rounds"] == "auto":
-            few = len(supervision.groups) < FEW_ROWS  # then their rounds cost little, and scores are noisy
+            few = len(known.groups) < FEW_ROWS  # then their rounds cost little, and scores are noisy
             selection.score(replace(start, rounds=ROUNDS) for start in (starts if few else [best_start]))
     chosen, *rest = one_standard_error(selection.trials)
     if own and selection.gain(chosen.candidate) < -1:
