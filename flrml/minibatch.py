@@ -153,12 +153,13 @@ class MFLRML(LowRankMetric):
             return fit_mflrml(self, X, y, triplets, n_batches, callback, reset=reset)
         # The scale of a batch is checked when it is read; that of all rows would take longer than learning.
         X = self._check_rows(X, reset=reset, lazy=True, scale=False, ensure_min_samples=3)
+        if reset:
+            warn_if_close(min(X.shape), X.shape[0], type(self).__name__)
         return self._learn(X, y, triplets, n_batches, callback, reset=reset)
 
     def _learn(self, X, y, triplets, n_batches, callback, *, reset) -> "MFLRML":
         """Learn from mini-batches of rows that have been checked."""
         if reset:
-            warn_if_close(min(X.shape), X.shape[0], type(self).__name__)
             self._initialize(X.shape, X.dtype)
         T = self._check_triplets(X, y, triplets, self.n_triplets, self._random)
         by_anchor = TripletsByAnchor(T)
