@@ -172,12 +172,13 @@ class MadeRows(StoredRows):
         """Return the rows."""
         rows = np.random.Generator(np.random.SFC64(self.start)).random(self.shape, dtype=np.float32)
         rows[np.arange(len(rows)), (self.start + np.arange(len(rows))) % 10] += 20  # ten classes
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows
 
 
 def study_wide(n: int = 40_000, n_columns: int = 500_000) -> dict[str, Any]:
     """The shape of dask-ml's issue 604: dense random rows, 80 GB, on two workers of 2 GB."""
-    step = 200
+    step = 100
     graph = {
         ("made", number, 0): (MadeRows, "", number * step, (number + 1) * step, n_columns, np.float32)
         for number in range(n // step)

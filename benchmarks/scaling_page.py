@@ -82,7 +82,9 @@ def _measured_table(results: dict[str, Any]) -> Iterator[str]:
         study = results[name]
         for count, run in study["workers"].items():
             model = predict(study, int(count), cores, link["bandwidth"], link["task"])
-            exchanged = exchange_bytes(study["shape"][1], int(count)) + 4 * study["shape"][1] * DIRECTIONS
+            exchanged = (
+                exchange_bytes(study["shape"][1], int(count)) + 4 * int(count) * study["shape"][1] * DIRECTIONS
+            )
             yield (
                 f"| {name}, {_shape(study)} | {count} | {run['seconds']:.1f} s | {run['given']:.1f} s "
                 f"| {model['seconds']:.1f} s | {run['sent'] / 1e6:,.0f} MB | {exchanged / 1e6:,.0f} MB "

@@ -4,8 +4,8 @@ Every task is a pure function of its arguments and every argument is a future or
 scheduler can recompute anything that a dead worker held.
 """
 
-from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from copy import copy
 from itertools import pairwise

@@ -146,14 +146,18 @@ class BlockLabels:
 
     def __init__(self, shards: Shards, y: Any):
         self.shards = shards
-        parts = shards.align(y) if is_dask(y) else shards.scatter_rows(y)
-        found = gather(shards.client, shards.map(_count, parts))
-        self.classes = np.unique(np.concatenate([classes for classes, _ in found]))
-        self.size = np.zeros(len(self.classes), dtype=np.int64)
-        for classes, counts in found:
-            self.size[np.searchsorted(self.classes, classes)] += counts
+        if is_dask(y):
+            parts = shards.align(y)
+            found = gather(shards.client, shards.map(_count, parts))
+            self.classes = np.unique(np.concatenate([classes for classes, _ in found]))
+            self.size = np.zeros(len(self.classes), dtype=np.int64)
+            for classes, counts in found:
+                self.size[np.searchsorted(self.classes, classes)] += counts
+            self._label = shards.map(_encode, parts, self.classes)
+        else:
+            self.classes, label, self.size = np.unique(y, return_inverse=True, return_counts=True)
+            self._label = shards.scatter_rows(label.astype(np.min_scalar_type(len(self.classes))))
         self._root = np.sqrt(self.size)
-        self._label = shards.map(_encode, parts, self.classes)
         self._contrasts = class_contrasts(self.size, self.size)
 
     def class_indicators(self, dtype: Any) -> TallMatrix:
@@ -243,8 +247,8 @@ def _count(y: NDArray) -> tuple[NDArray, NDArray]:
     return np.unique(y, return_counts=True)
 
 
-def _encode(y: NDArray, classes: NDArray) -> NDArray[np.int32]:
-    return np.searchsorted(classes, y).astype(np.int32)
+def _encode(y: NDArray, classes: NDArray) -> NDArray:
+    return np.searchsorted(classes, y).astype(np.min_scalar_type(len(classes)))
 
 
 def _indicators(label: NDArray, values: NDArray) -> NDArray:

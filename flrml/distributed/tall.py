@@ -161,13 +161,13 @@ def _random(spans: list[tuple[int, int]], seed: int, width: int, dtype: Any) -> 
 
 
 def _transposed_times(blocks: list[Any], pieces: list[NDArray], factor: NDArray) -> NDArray:
-    B, start = _combine(pieces, factor), 0
-    out = np.zeros((blocks[0].shape[1] + 1, B.shape[1]), dtype=B.dtype)
+    out, start = np.zeros((blocks[0].shape[1] + 1, factor.shape[1]), dtype=pieces[0].dtype), 0
     for block in blocks:
-        part = B[start : start + block.shape[0]]
-        out[:-1] += product_transposed(opened(block), part)
-        start += len(part)
-    out[-1] = B.sum(axis=0)
+        stop = start + block.shape[0]
+        B = _combine([piece[start:stop] for piece in pieces], factor)
+        out[:-1] += product_transposed(opened(block), B)
+        out[-1] += B.sum(axis=0)
+        start = stop
     return out
 
 

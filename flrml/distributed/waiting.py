@@ -1,7 +1,7 @@
 """Wait for the workers of a Dask cluster, but not for ever."""
 
 import time
-from asyncio import CancelledError
+from concurrent.futures import CancelledError
 from typing import Any
 
 from distributed import Client, Future, wait
