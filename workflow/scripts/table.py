@@ -1,6 +1,5 @@
 from pathlib import Path
 
-import flrml.pipeline.no_pandas  # noqa: F401
 from flrml.datasets import load_meta, paper_table
 from flrml.files import read_json
 from flrml.pipeline import comparison
