@@ -145,9 +145,10 @@ def _sentences(results: dict[str, Any]) -> Iterator[str]:
             f"Documents of the shape {_shape(run)}, 100 words each, {run['bytes'] / 1e9:.1f} GB on disk: a fit "
             f"with two workers takes {run['seconds'] / 60:.0f} minutes and sends {run['sent'] / 1e9:.1f} GB; a "
             f"worker takes at most {run['peak'] / 1e9:.1f} GB. Of held-out rows, {100 * run['score']:.1f} % are "
-            "classified correctly."
+            f"classified correctly.{run.get('note', '')}"
         )
-        yield _billion(run)
+        if "note" not in run:
+            yield _billion(run)
 
 
 def _averaging_table(study: dict[str, Any]) -> Iterator[str]:
