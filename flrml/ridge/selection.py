@@ -5,8 +5,7 @@
 2. Discriminants are tried with every power of ten among the eigenvalues of the scatter as ridge, judged by a sample
    of the held-out rows; then the best ridge, half powers of ten around it and the other forms, judged by all.
 3. The cosine of X itself is judged by the sample. If it is far behind, the best discriminants win.
-4. Else the data's own geometry is tried as well, for two large ridges, and with rounds for the better of them; of
-   few rows, for both.
+4. Else the data's own geometry is tried as well, for two large ridges, without and with rounds.
 5. The one-standard-error rule decides: discriminants, the simpler model, are taken if the best of them is within
    one standard error of the best candidate, else the best.
 """
@@ -204,10 +203,9 @@ def select(
         large = folds[0].solver(True).ridges()[-1]
         ridges = [large / 10, large * 10] if given["ridge"] == "auto" else [default.ridge]
         starts = [Candidate(ridge, form, rounds) for form in own for ridge in ridges]
-        best_start = selection.score(starts).candidate
+        selection.score(starts)
         if given["rounds"] == "auto":
-            few = len(known.groups) < FEW_ROWS  # then their rounds cost little, and scores are noisy
-            selection.score(replace(start, rounds=ROUNDS) for start in (starts if few else [best_start]))
+            selection.score(replace(start, rounds=ROUNDS) for start in starts)
     chosen, *rest = one_standard_error(selection.trials)
     if own and selection.gain(chosen.candidate) < -1:
         warnings.warn(
