@@ -118,7 +118,7 @@ def _sentences(results: dict[str, Any]) -> Iterator[str]:
             one, two = results[name]["workers"]["1"], results[name]["workers"]["2"]
             yield (
                 f"A second worker makes a fit to {name} {one['seconds'] / two['seconds']:.2f} times as fast, and "
-                f"one with given parameters {one['given'] / two['given']:.2f} times: the client alone chooses them."
+                f"one with given parameters {one['given'] / two['given']:.2f} times."
             )
     if "products" in results:
         run = results["products"]

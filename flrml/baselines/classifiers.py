@@ -90,7 +90,7 @@ class RidgeClassifierControl(_LinearClassifier):
         return RidgeClassifier(alpha=self.alpha, random_state=random)
 
     def _coefficients(self, X: Any, label: NDArray, random: np.random.RandomState) -> NDArray:
-        """Solve in the space of the rows where these are few and wide: scikit-learn iterates there for minutes."""
+        """Solve in the space of the rows where these are few and wide: there scikit-learn iterates."""
         if X.shape[0] > GRAM_ROWS or X.shape[1] < MANY_COLUMNS * X.shape[0]:
             return super()._coefficients(X, label, random)
         n = X.shape[0]
