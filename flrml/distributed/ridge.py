@@ -165,19 +165,15 @@ class BlockLabels:
         found = self.shards.map(_indicators, self._label, (1 / self._root).astype(dtype))
         return TallMatrix(self.shards, [found], np.eye(len(self.size)), np.dtype(dtype))
 
-    def class_means(self, Y: TallMatrix) -> NDArray:
-        """Return the mean of each class, times the root of its size."""
-        sums = self.shards.sum(self.shards.map(_class_sums, self._label, Y.by_shard, len(self.size)))
-        return (sums @ Y.factor) / self._root[:, None]
-
     def contrast(self, Y: Any) -> Any:
         """Raise: with labels, the solver needs the contrasts of the class means alone."""
         raise NotImplementedError
 
-    def contrast_gram(self, Y: TallMatrix) -> NDArray[np.float64]:
-        """Return ½ Yᵀ (A + Aᵀ) Y from the class means."""
-        means = self.class_means(Y)
-        return means.T @ self._contrasts @ means
+    def scatters(self, Y: TallMatrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return S_b and ½ Yᵀ (A + Aᵀ) Y, both from the class means."""
+        sums = self.shards.sum(self.shards.map(_class_sums, self._label, Y.by_shard, len(self.size)))
+        means = (sums @ Y.factor) / self._root[:, None]
+        return means.T @ means, means.T @ self._contrasts @ means
 
     def draw(self, size: int, random: np.random.RandomState) -> NDArray:
         """Draw rows."""

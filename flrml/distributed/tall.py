@@ -16,8 +16,8 @@ from flrml.distributed.shards import Shards
 from flrml.distributed.stored import opened
 from flrml.distributed.waiting import gather
 from flrml.ridge.scaling import ScaledRows
-from flrml.ridge.tall import combine, inner, random_columns, subtract
-from flrml.rows import BLOCK_BYTES, product, product_transposed
+from flrml.ridge.tall import combine, inner, random_columns
+from flrml.rows import product, product_transposed
 
 
 @dataclass(frozen=True)
@@ -116,31 +116,18 @@ class TallBlocks:
         return gather(client, [found])[0]
 
     def inner(self, pieces: list[TallMatrix], B: TallMatrix) -> NDArray[np.float64]:
-        """Return [P₁ P₂ …]ᵀ B."""
-        if not pieces:
-            return np.empty((0, B.shape[1]))
+        """Return [P₁ P₂ …]ᵀ B, summed in float64."""
         P = self.side_by_side(pieces)
-        return P.factor.T @ self.shards.sum(self.shards.map(_inner, P.by_shard, B.by_shard)) @ B.factor
-
-    def gram(self, B: TallMatrix) -> NDArray[np.float64]:
-        """Return BᵀB, summed in float64."""
-        return B.factor.T @ self.shards.sum(self.shards.map(_gram, B.by_shard)) @ B.factor
-
-    def times(self, B: TallMatrix, C: NDArray) -> TallMatrix:
-        """Return B C, computed at once: later products with it are as precise as those of arrays."""
-        return self._matrix(self.shards.map(_combine, B.by_shard, B.factor @ C), C.shape[1])
-
-    def subtract(self, B: TallMatrix, factors: NDArray, pieces: list[TallMatrix], C: NDArray) -> TallMatrix:
-        """Return B diag(factors) − [P₁ P₂ …] C, computed at once."""
-        P = self.side_by_side(pieces) if pieces else None
-        parts = [[] for _ in self.shards.places] if P is None else P.by_shard
-        C = C if P is None else P.factor @ C
-        return self._matrix(self.shards.map(_subtract, B.by_shard, B.factor * factors, parts, C), B.shape[1])
+        return P.factor.T @ self.shards.sum(self.shards.map(inner, P.by_shard, B.by_shard)) @ B.factor
 
     def combine(self, pieces: list[TallMatrix], C: NDArray) -> TallMatrix:
-        """Return [P₁ P₂ …] C."""
+        """Return [P₁ P₂ …] C, computed when it is used."""
         P = self.side_by_side(pieces)
         return TallMatrix(self.shards, P.pieces, P.factor @ C, P.dtype)
+
+    def computed(self, B: TallMatrix) -> TallMatrix:
+        """Return B, computed now: later products with it are as precise as those of arrays."""
+        return self._matrix(self.shards.map(combine, B.by_shard, B.factor), B.shape[1])
 
     def side_by_side(self, pieces: list[TallMatrix]) -> TallMatrix:
         """Return [P₁ P₂ …]."""
@@ -192,28 +179,11 @@ def _dense(blocks: list[Any], weights: NDArray, constant: float) -> NDArray:
     return np.concatenate([ScaledRows(opened(block), weights, constant).toarray() for block in blocks])
 
 
-def _inner(pieces: list[NDArray], others: list[NDArray]) -> NDArray[np.float64]:
-    return np.hstack([inner(pieces, other) for other in others])
-
-
-def _gram(pieces: list[NDArray]) -> NDArray[np.float64]:
-    width = sum(piece.shape[1] for piece in pieces)
-    out, step = np.zeros((width, width)), max(1, BLOCK_BYTES // max(8 * width, 1))
-    for start in range(0, len(pieces[0]), step):
-        rows = np.hstack([piece[start : start + step] for piece in pieces]).astype(np.float64)
-        out += rows.T @ rows
-    return out
-
-
 def _combine(pieces: list[NDArray], factor: NDArray) -> NDArray:
     identity = (
         len(pieces) == 1 and factor.shape[0] == factor.shape[1] and np.array_equal(factor, np.eye(len(factor)))
     )
     return pieces[0] if identity else combine(pieces, factor)
-
-
-def _subtract(pieces: list[NDArray], factor: NDArray, others: list[NDArray], C: NDArray) -> NDArray:
-    return subtract(_combine(pieces, factor), np.ones(factor.shape[1]), others, C)
 
 
 def _take(numbers: NDArray, pieces: list[NDArray], factor: NDArray) -> NDArray:

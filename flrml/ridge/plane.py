@@ -59,9 +59,7 @@ class Plane:
     def __init__(self, images: Any, supervision: Contrasts, d: int, scatter: NDArray | None = None):
         self.images, self.supervision = images, supervision
         self.scatter = gram_of_columns(images) if scatter is None else scatter
-        means = supervision.class_means(images).astype(np.float64)
-        self._between = means.T @ means
-        self._contrast = supervision.contrast_gram(images)
+        self._between, self._contrast = supervision.scatters(images)
         self.eigenvalues = np.linalg.eigvalsh(self.scatter)
         self._noise = SOUND * np.finfo(images.dtype).eps * max(self.eigenvalues[-1], np.finfo(np.float64).tiny)
         self.rank = int(np.sum(self.eigenvalues > self._noise))

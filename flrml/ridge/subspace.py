@@ -99,7 +99,8 @@ def build_subspace(
     else:
         if start.shape[1] > MOST_CLASSES:
             # Those combinations of many classes along which the class means vary most.
-            start = tall.times(start, np.linalg.eigh(tall.gram_within(start))[1][:, -MOST_CLASSES:])
+            varied = np.linalg.eigh(tall.gram_within(start))[1][:, -MOST_CLASSES:]
+            start = tall.computed(tall.combine([start], varied))
         n_classes = start.shape[1]
         width = max(WIDTH, int(np.ceil(shape.columns * d / shape.blocks)))
         if width > n_classes:
@@ -123,6 +124,7 @@ class _Krylov:
         self.tall = tall
         self.basis: list[Any] = []
         self.images: list[Any] = []
+        self._gram = np.empty((0, 0))  # BᵀB, the identity up to rounding, of all pieces but perhaps the last
 
     def extend(self, start: Any, n_blocks: int) -> None:
         """Add a number of blocks that begin with the columns of ``start``."""
@@ -138,25 +140,38 @@ class _Krylov:
     def _orthonormal(self, block: Any) -> Any:
         """Return an orthonormal basis of what the block adds to the basis.
 
-        Twice is enough: the second pass removes what the division by short lengths has brought back.
+        One product with the basis and the block itself tells what remains of the block beside the basis: for unit
+        columns with the inner products C with the basis B, the Gram matrix of the rest is G − 2 CᵀC + CᵀBᵀB C. In
+        float64 it tells short lengths of a float32 block from noise. Twice is enough: the second pass removes what
+        the division by short lengths has brought back.
         """
-        tall, basis, epsilon = self.tall, self.basis, np.finfo(block.dtype).eps
-        squares = np.diag(tall.gram(block))
-        factors = 1 / np.sqrt(np.maximum(squares, np.finfo(block.dtype).tiny))
-        # The Gram matrix holds squared lengths; in float64 it tells the short ones of a float32 block from noise.
-        shortest = max((SOUND * epsilon) ** 2, SOUND * np.finfo(np.float64).eps)
+        shortest = max((SOUND * np.finfo(block.dtype).eps) ** 2, SOUND * np.finfo(np.float64).eps)
         for least in (shortest, 0.5):
-            block = tall.subtract(block, factors, basis, tall.inner(basis, block) * factors)
-            squares, R = np.linalg.eigh(tall.gram(block))
-            sound = squares > least
-            block = tall.times(block, R[:, sound] / np.sqrt(squares[sound]))
-            factors = np.ones(block.shape[1])
+            C, G = self._measure(block)
+            unit = 1 / np.sqrt(np.maximum(np.diag(G), np.finfo(block.dtype).tiny))
+            C, G = C * unit, G * np.outer(unit, unit)
+            squares, R = np.linalg.eigh(G - 2 * C.T @ C + C.T @ self._gram @ C)
+            R = R[:, squares > least] / np.sqrt(squares[squares > least])
+            factor = np.vstack((-C @ R, unit[:, None] * R))
+            block = self.tall.computed(self.tall.combine([*self.basis, block], factor))
         return block
+
+    def _measure(self, block: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the inner products of a block with the basis and with itself, and complete BᵀB meanwhile."""
+        known, width = len(self._gram), sum(piece.shape[1] for piece in self.basis)
+        others = self.tall.side_by_side([self.basis[-1], block]) if known < width else block
+        found = self.tall.inner([*self.basis, block], others)
+        if known < width:
+            new, found = found[:width, : width - known], found[:, width - known :]
+            gram = np.empty((width, width))
+            gram[:known, :known], gram[:, known:], gram[known:] = self._gram, new, new.T
+            self._gram = gram
+        return found[:width], found[width:]
 
 
 def _in_coordinates(tall: Tall, basis: list[Any], images: list[Any]) -> Subspace:
     """Return the subspace of the directions Xᵀ B in the orthonormal basis Xᵀ B R/√t, with BᵀKB = R diag(t) Rᵀ."""
-    T = np.hstack([tall.inner(basis, tall.learned(piece)) for piece in images])
+    T = tall.inner(basis, tall.learned(tall.side_by_side(images)))
     t, R = np.linalg.eigh((T + T.T) / 2)
     sound = t > SOUND * np.finfo(images[0].dtype).eps * max(t[-1], 0)
     C = R[:, sound] / np.sqrt(t[sound])

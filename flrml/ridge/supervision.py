@@ -30,14 +30,11 @@ class Contrasts(Protocol):
     def class_indicators(self, dtype: Any) -> Any:
         """Return the indicators of the classes (n × C), of unit length; None if classes are unknown."""
 
-    def class_means(self, Y: Any) -> NDArray:
-        """Return the mean of each class, times the root of its size; no rows if classes are unknown."""
-
     def contrast(self, Y: Any) -> Any:
         """Return ½ (A + Aᵀ) Y, where row i of A Y is the mean of i's positives minus that of its negatives."""
 
-    def contrast_gram(self, Y: Any) -> NDArray[np.float64]:
-        """Return ½ Yᵀ (A + Aᵀ) Y."""
+    def scatters(self, Y: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the scatter S_b of the class means, zeros if classes are unknown, and ½ Yᵀ (A + Aᵀ) Y."""
 
     def draw(self, size: int, random: np.random.RandomState) -> NDArray:
         """Draw at most ``size`` rows among which there are triplets."""
@@ -97,10 +94,10 @@ class Labels:
         """Return ½ (A + Aᵀ) Y from the class means, in O(n d)."""
         return self._indicators.astype(Y.dtype) @ (self.contrasts.astype(Y.dtype) @ self.class_means(Y))
 
-    def contrast_gram(self, Y: NDArray) -> NDArray[np.float64]:
-        """Return ½ Yᵀ (A + Aᵀ) Y from the class means."""
+    def scatters(self, Y: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return S_b and ½ Yᵀ (A + Aᵀ) Y, both from the class means."""
         means = self.class_means(Y).astype(np.float64)
-        return means.T @ self.contrasts @ means
+        return means.T @ means, means.T @ self.contrasts @ means
 
     def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
         """Pairs of rows with their nearest positives and negatives, weighted by the triplets they violate."""
@@ -180,18 +177,14 @@ class Triplets:
         """Return None: triplets do not name classes."""
         return
 
-    def class_means(self, Y: NDArray) -> NDArray:
-        """Return no rows: triplets do not name classes."""
-        return Y[:0]
-
     def contrast(self, Y: NDArray) -> NDArray:
         """Return ½ (A + Aᵀ) Y with A of the given triplets."""
         return (0.5 * (self._contrasts @ Y + self._contrasts.T @ Y)).astype(Y.dtype)
 
-    def contrast_gram(self, Y: NDArray) -> NDArray[np.float64]:
-        """Return ½ Yᵀ (A + Aᵀ) Y with A of the given triplets."""
+    def scatters(self, Y: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return zeros, as triplets do not name classes, and ½ Yᵀ (A + Aᵀ) Y with A of the given triplets."""
         G = (Y.T @ (self._contrasts @ Y)).astype(np.float64)
-        return (G + G.T) / 2
+        return np.zeros_like(G), (G + G.T) / 2
 
     def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
         """Pairs of the triplets that the metric violates, or satisfies by less than the margin."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from flrml.rows import gram_of_columns
+from flrml.rows import BLOCK_BYTES
 
 if TYPE_CHECKING:
     from flrml.ridge.scaling import ScaledRows
@@ -37,19 +37,13 @@ class Tall(Protocol):
         """Return Bᵀ X Xᵀ B."""
 
     def inner(self, pieces: list[Any], B: Any) -> NDArray[np.float64]:
-        """Return [P₁ P₂ …]ᵀ B."""
-
-    def gram(self, B: Any) -> NDArray[np.float64]:
-        """Return BᵀB, summed in float64."""
-
-    def times(self, B: Any, C: NDArray) -> Any:
-        """Return B C."""
-
-    def subtract(self, B: Any, factors: NDArray, pieces: list[Any], C: NDArray) -> Any:
-        """Return B diag(factors) − [P₁ P₂ …] C."""
+        """Return [P₁ P₂ …]ᵀ B, summed in float64."""
 
     def combine(self, pieces: list[Any], C: NDArray) -> Any:
-        """Return [P₁ P₂ …] C."""
+        """Return [P₁ P₂ …] C, which may be computed when it is used."""
+
+    def computed(self, B: Any) -> Any:
+        """Return B, computed now."""
 
     def side_by_side(self, pieces: list[Any]) -> Any:
         """Return [P₁ P₂ …]."""
@@ -99,24 +93,16 @@ class TallArrays:
         return (sums.T @ sums).astype(np.float64)
 
     def inner(self, pieces: list[NDArray], B: NDArray) -> NDArray[np.float64]:
-        """Return [P₁ P₂ …]ᵀ B."""
-        return inner(pieces, B)
-
-    def gram(self, B: NDArray) -> NDArray[np.float64]:
-        """Return BᵀB, summed in float64."""
-        return gram_of_columns(B)
-
-    def times(self, B: NDArray, C: NDArray) -> NDArray:
-        """Return B C."""
-        return B @ C.astype(B.dtype)
-
-    def subtract(self, B: NDArray, factors: NDArray, pieces: list[NDArray], C: NDArray) -> NDArray:
-        """Return B diag(factors) − [P₁ P₂ …] C."""
-        return subtract(B, factors, pieces, C)
+        """Return [P₁ P₂ …]ᵀ B, summed in float64."""
+        return inner(pieces, [B])
 
     def combine(self, pieces: list[NDArray], C: NDArray) -> NDArray:
         """Return [P₁ P₂ …] C."""
         return combine(pieces, C)
+
+    def computed(self, B: NDArray) -> NDArray:
+        """Return B."""
+        return B
 
     def side_by_side(self, pieces: list[NDArray]) -> NDArray:
         """Return [P₁ P₂ …]."""
@@ -130,27 +116,24 @@ def random_columns(seed: int, start: int, stop: int, width: int) -> NDArray[np.f
     return np.random.Generator(numbers).random((stop - start, width)) - 0.5
 
 
-def inner(pieces: list[NDArray], B: NDArray) -> NDArray[np.float64]:
-    """Return [P₁ P₂ …]ᵀ B of arrays."""
-    found = [(P.T @ B).astype(np.float64) for P in pieces]
-    return np.vstack(found) if found else np.empty((0, B.shape[1]))
-
-
-def subtract(B: NDArray, factors: NDArray, pieces: list[NDArray], C: NDArray) -> NDArray:
-    """Return B diag(factors) − [P₁ P₂ …] C of arrays."""
-    B = B * factors.astype(B.dtype)
-    for P, part in _parts(pieces, C):
-        B -= P @ part.astype(B.dtype)
-    return B
+def inner(pieces: list[NDArray], others: list[NDArray]) -> NDArray[np.float64]:
+    """Return [P₁ P₂ …]ᵀ [Q₁ Q₂ …] of arrays, summed in float64."""
+    widths = [sum(P.shape[1] for P in parts) for parts in (pieces, others)]
+    out, step = np.zeros(widths), max(1, BLOCK_BYTES // max(8 * sum(widths), 1))
+    for start in range(0, len(others[0]), step):
+        block = slice(start, start + step)
+        out += _side_by_side(pieces, block).T @ _side_by_side(others, block)
+    return out
 
 
 def combine(pieces: list[NDArray], C: NDArray) -> NDArray:
     """Return [P₁ P₂ …] C of arrays."""
-    dtype = pieces[0].dtype
-    return sum(P @ part.astype(dtype) for P, part in _parts(pieces, C))
-
-
-def _parts(pieces: list[NDArray], C: NDArray) -> list[tuple[NDArray, NDArray]]:
-    """Return each piece with its rows of C."""
     ends = np.cumsum([P.shape[1] for P in pieces])
-    return [(P, C[end - P.shape[1] : end]) for P, end in zip(pieces, ends, strict=True)]
+    out = np.zeros((len(pieces[0]), C.shape[1]), dtype=pieces[0].dtype)
+    for P, end in zip(pieces, ends, strict=True):
+        out += P @ C[end - P.shape[1] : end].astype(P.dtype)
+    return out
+
+
+def _side_by_side(pieces: list[NDArray], rows: slice) -> NDArray[np.float64]:
+    return np.hstack([piece[rows] for piece in pieces], dtype=np.float64)

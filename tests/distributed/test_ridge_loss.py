@@ -29,9 +29,9 @@ PHASES = {
     "first product": (TallBlocks, "gram_times", 1),
     "third product": (TallBlocks, "gram_times", 3),
     "reduction": (RowBlocks, "sum_future", 5),
-    "orthogonalization": (TallBlocks, "subtract", 4),
-    "scatter": (TallBlocks, "gram", 9),
-    "class means": (ridge.BlockLabels, "class_means", 1),
+    "orthogonalization": (TallBlocks, "computed", 4),
+    "scatter": (TallBlocks, "inner", 10),
+    "class means": (ridge.BlockLabels, "scatters", 1),
     "rounds": (TallMatrix, "__getitem__", 1),
     "map": (TallBlocks, "product_transposed", 1),
 }

@@ -113,6 +113,20 @@ def test_the_basis_is_orthonormal_whatever_the_rank(rank, n, seed):
     assert B.shape[1] <= min(n, max(rank, 1) + 3)
 
 
+def test_what_little_a_float32_block_adds_is_found():
+    random = np.random.RandomState(0)
+    Q = np.linalg.qr(random.standard_normal((400, 5)))[0]
+    krylov = subspace._Krylov(unscaled(Q.astype(np.float32)).tall(None))
+    first, second = Q[:, [0, 0]] + 3e-5 * Q[:, 1:3], Q[:, [0, 0]] + 3e-5 * Q[:, 3:]
+    for block in (first, second):
+        krylov.extend(block.astype(np.float32), 1)
+    B = np.hstack(krylov.basis)
+    assert B.dtype == np.float32
+    assert np.allclose(B.T @ B, np.eye(4), atol=1e-6)
+    wanted = np.linalg.qr(np.hstack((first, second)))[0]
+    assert np.linalg.svd(B.T @ wanted)[1].min() > 1 - 1e-5
+
+
 def test_many_classes_do_not_widen_the_blocks(only_krylov, monkeypatch):
     monkeypatch.setattr(subspace, "MOST_CLASSES", 12)
     random = np.random.RandomState(0)

@@ -41,7 +41,7 @@ def test_the_contrast_is_the_mean_over_all_triplets(rows, grouped):
     A = expectation(label, groups if grouped else np.arange(30))
     supervision = Labels(label, groups if grouped else None)
     assert np.allclose(supervision.contrast(Y), (A + A.T) @ Y / 2)
-    assert np.allclose(supervision.contrast_gram(Y), Y.T @ (A + A.T) @ Y / 2)
+    assert np.allclose(supervision.scatters(Y)[1], Y.T @ (A + A.T) @ Y / 2)
     assert 3 not in label[supervision.anchors]  # alone in its class
 
 
@@ -112,7 +112,8 @@ def test_class_means_weigh_as_their_classes(rows):
     Y, label, _ = rows
     expected = [np.sqrt(np.sum(label == c)) * Y[label == c].mean(axis=0) for c in range(4)]
     assert np.allclose(Labels(label).class_means(Y), expected)
-    assert Triplets(np.array([[0, 1, 2]]), 30).class_means(Y).shape == (0, 4)
+    assert np.allclose(Labels(label).scatters(Y)[0], np.transpose(expected) @ expected)
+    assert not Triplets(np.array([[0, 1, 2]]), 30).scatters(Y)[0].any()
 
 
 def test_rows_are_drawn_without_repetition_and_with_triplets(rows):
