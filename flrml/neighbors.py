@@ -11,13 +11,16 @@ from sklearn.preprocessing import normalize
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import unique_labels
 
-from flrml.rows import check_rows, is_dask, is_sparse
+from flrml.binary import RunRows
+from flrml.rows import check_rows, is_dask, is_sparse, product
 
 Vote = Callable[[NDArray, NDArray], NDArray]
 
 METRICS = ("cosine", "euclidean", "bilinear")
 BLOCK_VALUES = 2**24  # similarities held at once
 DENSE_ABOVE = 0.03  # share of non-zeros from which dense products are faster than sparse ones
+DENSE_VALUES = 2**28  # of training rows at most that are stored dense
+TEST_VALUES = 2**26  # of test rows that are stored dense at once
 
 
 def nearest(
@@ -59,6 +62,9 @@ def nearest(
 
         return nearest_in_blocks(train, test, n_neighbors, metric=metric, W=W)
     k = min(n_neighbors, train.shape[0])
+    large = np.prod(train.shape) >= DENSE_VALUES
+    if isinstance(train, RunRows) and large and metric == "cosine":  # with column numbers they might not fit
+        return _search_blocks(train, test, k, metric, W)
     train_rows: Any = train[:] if is_sparse(train) else np.asarray(train)
     if metric == "cosine":
         train_rows = normalize(train_rows)
@@ -71,7 +77,7 @@ def nearest(
             search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(train_rows)
             distances, indices = search.kneighbors(test_rows)
             return indices, distances**2
-    if is_sparse(train) and train_rows.nnz > DENSE_ABOVE * np.prod(train.shape) and np.prod(train.shape) < 2**28:
+    if is_sparse(train) and train_rows.nnz > DENSE_ABOVE * np.prod(train.shape) and not large:
         train_rows = train_rows.toarray()
     return _search_blocks(train_rows, test, k, metric, W)
 
@@ -82,6 +88,8 @@ def _search_blocks(train_rows: Any, test: Any, k: int, metric: str, W: NDArray |
     distances = np.empty((test.shape[0], k))
     lengths = _squared_lengths(train_rows) if metric == "euclidean" else None
     step = max(1, BLOCK_VALUES // train_rows.shape[0])
+    if isinstance(train_rows, RunRows):
+        step = max(1, min(step, TEST_VALUES // test.shape[1]))
     for start in range(0, test.shape[0], step):
         block = slice(start, min(start + step, test.shape[0]))
         rows = test[block]
@@ -91,7 +99,10 @@ def _search_blocks(train_rows: Any, test: Any, k: int, metric: str, W: NDArray |
             rows = rows @ W
         if sp.issparse(rows) and not sp.issparse(train_rows):
             rows = rows.toarray()
-        similarity = rows @ train_rows.T
+        if isinstance(train_rows, RunRows):
+            similarity = product(train_rows, np.ascontiguousarray(rows.T)).T
+        else:
+            similarity = rows @ train_rows.T
         cost = -(similarity.toarray() if sp.issparse(similarity) else np.asarray(similarity))
         if metric == "cosine":
             cost *= 2

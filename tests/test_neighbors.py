@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import normalize
 
 from flrml import BinaryRows, neighbors
+from flrml.binary import RunRows, find_runs
 from flrml.neighbors import knn_accuracy, knn_predict, majority_vote, nearest
 from flrml.reference import farthest_vote
 
@@ -89,6 +90,21 @@ def test_sparse_rows_count_like_dense_ones():
     weights = sparse.multiply(random.random_sample(ones.shape)).tocsr()  # no ties
     accuracies = [knn_accuracy(rows[:40], y[:40], rows[40:], y[40:]) for rows in (weights, weights.toarray())]
     assert accuracies[0] == accuracies[1]
+
+
+@pytest.mark.parametrize("kind", ["runs", "csr", "dense"])
+def test_many_runs_are_searched_as_they_are(monkeypatch, kind):
+    ones = (np.random.RandomState(0).random_sample((90, 40)) < 0.3).astype(float)
+    ones[[7, 70]] = 0
+    sparse = sp.csr_matrix(ones)
+    runs, indptr = find_runs(sparse.indices, sparse.indptr)
+    rows = RunRows(indptr, runs, 40, np.float64)
+    test = {"runs": rows, "csr": sparse, "dense": ones}[kind]
+    expected = nearest(sparse, sparse)[1]
+    monkeypatch.setattr(neighbors, "DENSE_VALUES", 1)
+    monkeypatch.setattr(neighbors, "TEST_VALUES", 7 * 40)
+    monkeypatch.setattr(RunRows, "_csr", None if kind != "runs" else RunRows._csr)  # the training rows stay runs
+    assert np.allclose(nearest(rows, test)[1], expected, atol=1e-7)
 
 
 def test_few_training_rows_and_empty_rows_are_fine():
