@@ -1,7 +1,7 @@
 """Row blocks in shards, the portions that one task works on.
 
-A shard is a group of blocks of one worker. A task that sums over the rows of a shard holds one sum, not one per
-block, and a pass over the data takes a few tasks per worker, however many blocks there are.
+A shard is a group of blocks of one worker, one for each of its threads. A task that sums over the rows of a shard
+holds one sum, not one per block, and a pass over the data takes a task per thread, however many blocks there are.
 """
 
 from itertools import pairwise
@@ -19,7 +19,7 @@ from flrml.distributed.stored import opened
 from flrml.distributed.waiting import gather
 from flrml.rows import take_rows
 
-PER_THREAD = 2  # shards for each thread of a worker: a worker that joins takes some of them over
+LEAST_SHARDS = 2  # of a lone worker with one thread, so that one that joins takes one over
 
 
 class Shards(RowBlocks):
@@ -49,7 +49,7 @@ class Shards(RowBlocks):
         bounds = list(pairwise(rows.bounds.tolist()))
         for worker in self.workers:
             mine = [number for number, place in enumerate(rows.places) if place == worker]
-            count = min(len(mine), PER_THREAD * threads.get(worker, 1))
+            count = min(len(mine), max(threads.get(worker, 1), -(-LEAST_SHARDS // len(self.workers))))
             for group in np.array_split(mine, count) if mine else ():
                 self.places.append(worker)
                 self.futures.append([rows.futures[number] for number in group])
