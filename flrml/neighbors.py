@@ -99,10 +99,7 @@ def _search_blocks(train_rows: Any, test: Any, k: int, metric: str, W: NDArray |
             rows = rows @ W
         if sp.issparse(rows) and not sp.issparse(train_rows):
             rows = rows.toarray()
-        if isinstance(train_rows, RunRows):
-            similarity = product(train_rows, np.ascontiguousarray(rows.T)).T
-        else:
-            similarity = rows @ train_rows.T
+        similarity = _similarity(rows, train_rows)
         cost = -(similarity.toarray() if sp.issparse(similarity) else np.asarray(similarity))
         if metric == "cosine":
             cost *= 2
@@ -193,6 +190,13 @@ def knn_accuracy(
     unique_labels(y_train, y_test)  # refuses numbers beside strings
     found = knn_predict(train, y_train, test, n_neighbors=n_neighbors, metric=metric, vote=vote, W=W)
     return float(np.mean(found == y_test))
+
+
+def _similarity(rows: Any, train_rows: Any) -> Any:
+    """Return inner products of dense or sparse rows with the training rows; those with runs are of dense rows."""
+    if isinstance(train_rows, RunRows):
+        return product(train_rows, np.ascontiguousarray(rows.T)).T
+    return rows @ train_rows.T
 
 
 def _squared_lengths(rows: Any) -> NDArray:
