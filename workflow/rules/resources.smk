@@ -12,6 +12,10 @@ onstart:
             check_shared_tracking(os.environ.get("MLFLOW_TRACKING_URI") or config["tracking_uri"])
         except ConfigError as error:
             raise WorkflowError(f"config: {error}")
+    else:
+        # With a limit, Snakemake looks at all open jobs once a second for every job that has ended, which takes half a
+        # core after a hundred jobs. Without one it looks when a job ends, and jobs of this machine need no limit.
+        workflow.scheduler.job_rate_limiter = None
 
 
 def on_cluster():
