@@ -1,6 +1,7 @@
 """The choice of the parameters of RidgeFLRML on held-out rows, by grid search.
 
-1. A fifth of the rows is held out, groups together; of few rows, each fifth in turn; of many, a sample is searched.
+1. A fifth of the rows is held out, groups together; of few groups, each fifth in turn; of many rows, a sample is
+   searched.
    The held-out rows take no part in the subspace, the whitening or the map.
 2. Discriminants are tried with every power of ten among the eigenvalues of the scatter as ridge, judged by a sample
    of the held-out rows; then the best ridge, half powers of ten around it and the other forms, judged by all.
@@ -23,14 +24,14 @@ from flrml.exceptions import FlrmlWarning
 from flrml.ridge.plane import Form
 from flrml.ridge.scaling import RemoteRows, ScaledRows
 from flrml.ridge.solver import Candidate, Settings, Solver, scaled_for
-from flrml.ridge.supervision import Contrasts, Parts, Supervision
+from flrml.ridge.supervision import N_FOLDS, Contrasts, Parts, Supervision
 from flrml.rows import take_rows
 
 # Forms of discriminants, and the data's own geometry.
 FORMS = (Form(0.9, 0.1), Form(1.0, 0.1), Form(0.0, 0.1), Form(0.0, 1.0))
 ROUNDS = 10  # more gain nothing on held-out rows
 FAR = 4.0  # standard errors behind discriminants that rounds from the own geometry do not make up for
-FEW_ROWS = 2000  # below this many rows, each fold is held out in turn
+FEW = 2000  # below this many groups each fold is held out in turn, and below this many rows no sample is taken
 SEARCHED = 10_000  # rows that are searched at most
 JUDGES, REFERENCES = 1500, 3000  # rows that are judged at most, and rows that are their neighbours at most
 SAMPLE = (400, 2000)  # the same for the first ridges and for the cosine of X
@@ -78,7 +79,7 @@ class Fold:
         self.X, self.scaled, self.supervision, self.settings = X, scaled, supervision, settings
         self.learned_from, self._subset = rows, supervision.subset(rows)
         self.all = (at_most(REFERENCES, rows, random), held)
-        few = len(supervision.groups) < FEW_ROWS
+        few = len(supervision.groups) < FEW
         sample = (at_most(SAMPLE[1], self.all[0], random), at_most(SAMPLE[0], held, random))
         self.sample = self.all if few else sample
         self.seed = random.randint(2**31)
@@ -223,10 +224,11 @@ def better(one: Trial, other: Trial) -> Trial:
 
 
 def held_out(supervision: Supervision, random: np.random.RandomState) -> list[Parts]:
-    """Return rows to learn from and rows to judge by: one fold, or of few rows each fold in turn."""
+    """Return rows to learn from and rows to judge by: one fold, or of few groups each fold in turn."""
     folds = [(rows, held) for rows, held in supervision.folds(random) if len(rows) and len(held)]
-    few = len(supervision.groups) < FEW_ROWS
-    return folds if few else [(rows, at_most(JUDGES, held, random)) for rows, held in folds[:1]]
+    few = len(np.unique(supervision.groups)) < FEW  # rows of one group err together, so that few groups tell little
+    chosen, judges = (folds, FEW // N_FOLDS) if few else (folds[:1], JUDGES)
+    return [(rows, at_most(judges, held, random)) for rows, held in chosen]
 
 
 def one_standard_error(trials: list[Trial]) -> list[Trial]:

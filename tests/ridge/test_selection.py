@@ -48,14 +48,14 @@ def test_the_choice_stays_in_what_is_given(problem):
         assert {row[3] for row in tried(fit(rounds=rounds))} == {rounds}
 
 
-@pytest.mark.parametrize("few_rows", [0, 2000])
-def test_every_score_is_that_of_fits_without_the_rows_held_out(digits, few_rows, monkeypatch):
+@pytest.mark.parametrize("few", [0, 2000])
+def test_every_score_is_that_of_fits_without_the_rows_held_out(digits, few, monkeypatch):
     X, y = digits[:2]
-    monkeypatch.setattr(selection, "FEW_ROWS", few_rows)
+    monkeypatch.setattr(selection, "FEW", few)
     given = {"ridge": 0.1, "within": 0.9, "local": 0.1}
     model = RidgeFLRML(10, **given, random_state=0).fit(X, y)
     parts = held_out(Labels(y), np.random.RandomState(0))
-    assert len(parts) == (5 if few_rows else 1)
+    assert len(parts) == (5 if few else 1)
     right = []
     for rows, held in parts:
         alone = RidgeFLRML(10, **given, rounds=0).fit(X[rows], y[rows])
@@ -131,7 +131,7 @@ def test_very_few_rows_are_learned_from():
 
 def test_many_rows_are_judged_by_a_sample(digits, monkeypatch):
     X, y = digits[:2]
-    monkeypatch.setattr(selection, "FEW_ROWS", 0)
+    monkeypatch.setattr(selection, "FEW", 0)
     many = RidgeFLRML(20, random_state=0).fit(X, y)
     monkeypatch.setattr(selection, "JUDGES", 150)
     monkeypatch.setattr(selection, "REFERENCES", 300)
@@ -139,6 +139,17 @@ def test_many_rows_are_judged_by_a_sample(digits, monkeypatch):
     few = RidgeFLRML(20, random_state=0).fit(X, y)
     assert few.best_score_ == pytest.approx(many.best_score_, abs=0.06)
     assert few.best_score_ * 150 == pytest.approx(round(few.best_score_ * 150))
+
+
+def test_of_few_groups_each_fifth_is_held_out_whatever_the_number_of_rows():
+    y, groups = np.arange(4000) % 4, np.arange(4000) % 200
+    random = np.random.RandomState(0)
+    assert len(held_out(Labels(y), random)) == 1
+    parts = held_out(Labels(y, groups), random)
+    assert len(parts) == 5
+    assert all(len(held) == 400 for _, held in parts)
+    assert not any(set(groups[rows]) & set(groups[held]) for rows, held in parts)
+    assert set(np.concatenate([groups[held] for _, held in parts])) == set(groups)
 
 
 def test_groups_change_what_is_chosen():
