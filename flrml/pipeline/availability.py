@@ -21,6 +21,7 @@ def leave_out_missing(config: dict[str, Any], raw_dir: str) -> tuple[dict[str, A
         Folder that is searched for raw files.
     """
     missing: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     datasets, lines = dict(config["datasets"]), []
     for name, dataset in datasets.items():
         files = missing_files(dataset["source"], raw_dir, dataset["options"])
@@ -32,9 +33,11 @@ def leave_out_missing(config: dict[str, Any], raw_dir: str) -> tuple[dict[str, A
             instead = ", ".join(f"{key}: {value}" for key, value in dataset["fallback"].items())
             lines.append(f"{name} is prepared with {instead}, because {' and '.join(files)} cannot be had")
         elif not Path(config["results"], "data", name, "meta.json").exists():
-            missing[name] = f"{' and '.join(files)} is neither in {raw_dir} nor can it be fetched"
-            lines.append(f"{name} is left out: {missing[name]}")
+            wanted = " and ".join(files)
+            missing[name] = f"{wanted} cannot be had"  # tables travel, so they name no folder
+            reasons[name] = f"{wanted} is neither in {raw_dir} nor can it be fetched"
+            lines.append(f"{name} is left out: {reasons[name]}")
     if missing and (config["strict"] or len(missing) == len(datasets)):
-        name, reason = next(iter(missing.items()))
+        name, reason = next(iter(reasons.items()))
         raise ConfigError(f"datasets.{name}: {reason}; supply it, or take the data set out")
     return without_datasets(config | {"datasets": datasets}, missing), missing, lines
