@@ -107,6 +107,11 @@ def _each(found: dict[str, tuple[str, bool]], head: str = "") -> list[Finding]:
     ]
 
 
+def _times(ratio: float) -> str:
+    """Return a ratio with two digits that count, or all before the point."""
+    return f"{ratio:.0f} ×" if ratio >= 10 else f"{ratio:.2g} ×"
+
+
 def _faster(name: str, of: str | None = None) -> Callable[[Evidence], list[Finding]]:
     def check(evidence: Evidence) -> list[Finding]:
         found = {}
@@ -115,8 +120,9 @@ def _faster(name: str, of: str | None = None) -> Callable[[Evidence], list[Findi
             if name in seconds and others:
                 quickest = min(others, key=lambda method: seconds[method])
                 ratio = seconds[quickest] / seconds[name]
-                found[dataset] = f"{ratio:.2g} × ({METHODS[quickest].label})", ratio >= 1
-        return _each(found, f"time of the {of or 'fastest other'} over that of {METHODS[name].label}: ")
+                found[dataset] = _times(ratio) + ("" if of else f" ({METHODS[quickest].label})"), ratio >= 1
+        rival = METHODS[of].label if of else "the fastest other"
+        return _each(found, f"time of {rival} over that of {METHODS[name].label}: ")
 
     return check
 
@@ -162,7 +168,7 @@ def _less_memory(evidence: Evidence) -> list[Finding]:
     for dataset, of_dataset in seconds.items():
         if {"mflrml", "flrml"} <= set(of_dataset):
             saved = [one[dataset]["flrml"] / one[dataset]["mflrml"] for one in (seconds, memory)]
-            found[dataset] = f"{saved[0]:.2g} × the time, {saved[1]:.2g} × the memory", min(saved) >= 1
+            found[dataset] = f"{_times(saved[0])} the time, {_times(saved[1])} the memory", min(saved) >= 1
     return _each(found, "FLRML takes, relative to M-FLRML: ")
 
 
@@ -178,7 +184,7 @@ def _fits_memory(evidence: Evidence) -> list[Finding]:
 
 def _svd_is_longer(evidence: Evidence) -> list[Finding]:
     found = {
-        dataset: (f"{evidence.svd_seconds[dataset] / s['flrml']:.2g} ×", evidence.svd_seconds[dataset] > s["flrml"])
+        dataset: (_times(evidence.svd_seconds[dataset] / s["flrml"]), evidence.svd_seconds[dataset] > s["flrml"])
         for dataset, s in evidence.means("train_seconds").items()
         if "flrml" in s and dataset in evidence.svd_seconds
     }
@@ -295,7 +301,7 @@ def _grows(method: str, axis: str) -> Callable[[Evidence], list[Finding]]:
     def check(evidence: Evidence) -> list[Finding]:
         of = [result for result in evidence.growth if (result["method"], result["axis"]) == (method, axis)]
         powers = [power for result in of if (power := exponent(result)) is not None]
-        return [Finding(f"fitted exponent {power:.2f}", power <= LINEAR) for power in powers]
+        return [Finding(f"fitted exponent {power:.2f}".replace("-", "−"), power <= LINEAR) for power in powers]
 
     return check
 
