@@ -30,9 +30,11 @@ def exchange_seconds(n_columns: int, n_workers: int, bandwidth: float, width: in
 
 
 def tasks(measured: dict[str, dict[str, float]], n_workers: int) -> float:
-    """Return the number of tasks, which grows with the workers as it does from one to two."""
-    one, two = measured["1"]["tasks"], measured["2"]["tasks"]
-    return one + (n_workers - 1) * (two - one)
+    """Return the number of tasks, which grows with the workers as it does from two to four."""
+    if str(n_workers) in measured:
+        return measured[str(n_workers)]["tasks"]
+    two, four = measured["2"]["tasks"], measured["4"]["tasks"]
+    return two + (n_workers - 2) * (four - two) / 2
 
 
 def predict(study: dict[str, Any], n_workers: int, cores: int, bandwidth: float, task: float) -> dict[str, float]:
@@ -41,7 +43,7 @@ def predict(study: dict[str, Any], n_workers: int, cores: int, bandwidth: float,
     Parameters
     ----------
     study : dict
-        Measurements of 1 and 2 workers.
+        Measurements of 1, 2 and 4 workers.
     n_workers, cores : int
         Workers of one thread, and cores that they share.
     bandwidth : float
