@@ -1,8 +1,7 @@
 """The choice of the parameters of RidgeFLRML on held-out rows, by grid search.
 
-1. A fifth of the rows is held out, groups together; of few groups, each fifth in turn; of many rows, a sample is
-   searched.
-   The held-out rows take no part in the subspace, the whitening or the map.
+1. A fifth of the rows is held out, groups together; of few groups, each fifth in turn. Of many rows, a sample is
+   searched. The held-out rows take no part in the subspace, the whitening or the map.
 2. Discriminants are tried with every power of ten among the eigenvalues of the scatter as ridge, judged by a sample
    of the held-out rows; then the best ridge, half powers of ten around it and the other forms, judged by all.
 3. The cosine of X itself is judged by the sample. If it is far behind, the best discriminants win.
