@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.preprocessing import normalize
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import unique_labels
 
 from flrml.binary import RunRows
-from flrml.rows import check_rows, is_dask, is_sparse, product
+from flrml.rows import check_rows, is_dask, is_sparse, normalize, product
 
 Vote = Callable[[NDArray, NDArray], NDArray]
 

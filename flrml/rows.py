@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_array
+from sklearn.utils.extmath import row_norms
 
 from flrml.binary import BinaryRows, RunRows, running_sums
 from flrml.threads import has_one_blas_thread, in_threads, n_threads
@@ -24,7 +25,9 @@ SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e8
 RUNS_PAY = 10  # ones per column from which products run by run are faster
 MANY_OCCUR = 0.9  # share of columns with entries from which leaving out the others does not pay
 CACHE_BYTES, SMALLEST_WIDTH = 2**23, 16  # of a dense factor that is read at random; columns that are read at least
+WORTH_SORTING = 48  # columns of a dense factor from which a product repays sorting the entries by column
 PIECES = 4  # of work per thread
+GRAM_BLOCKS, WORTH_BLOCKS = 6, 200_000  # of sparse rows whose pairs give X @ X.T; entries from which that pays
 WORTH_THREADS = 5e7  # multiplications below which one thread is faster than several
 
 
@@ -181,6 +184,8 @@ def product(X: Any, B: NDArray) -> NDArray:
 
 def _csr_product(X: Any, B: NDArray) -> NDArray:
     """Return X @ B for a CSR matrix in memory, for so many columns of B at a time that they stay in cache."""
+    if _wide(X, B.shape[1], np.result_type(X.dtype, B.dtype).itemsize):
+        return _wide_product(X, B)
     width = max(SMALLEST_WIDTH, CACHE_BYTES // max(1, len(B) * B.itemsize))
     few = X.nnz * B.shape[1] < WORTH_THREADS
     if few or (width >= B.shape[1] and n_threads() == 1):
@@ -198,6 +203,26 @@ def _csr_product(X: Any, B: NDArray) -> NDArray:
     return out
 
 
+def _wide(X: Any, width: int, itemsize: int) -> bool:
+    """Tell whether a factor of that width stays in cache with a row per row of X, but not with one per column."""
+    rows, columns = (length * width * itemsize for length in X.shape)
+    return width >= WORTH_SORTING and rows <= CACHE_BYTES < columns
+
+
+def _wide_product(X: Any, B: NDArray) -> NDArray:
+    """Return X @ B for a CSR matrix in memory, reading B once from its first row to its last."""
+    by_column = X.tocsc()
+    blocks = _slices(X.shape[1], -(-X.shape[1] // n_threads()))
+    parts: list[Any] = [None] * len(blocks)
+
+    def fill(number: slice) -> None:
+        block = blocks[number.start]
+        parts[number.start] = by_column[:, block] @ B[block]
+
+    in_threads(fill, _slices(len(blocks), 1))
+    return np.asarray(sum(parts[1:], start=parts[0]))
+
+
 def product_transposed(X: Any, R: NDArray) -> NDArray:
     """Return X.T @ R, with the columns of one of them shared out over threads, unless BLAS does that itself."""
     if isinstance(X, RowOperator):
@@ -213,6 +238,14 @@ def product_transposed(X: Any, R: NDArray) -> NDArray:
             out[block] = (R.T @ X[:, block]).T
 
         in_threads(fill, blocks)
+        return out
+    if sp.issparse(X) and not on_disk(X) and _wide(X, R.shape[1], out.itemsize):
+        columns_first = X.T.tocsr()
+
+        def multiply(block: slice) -> None:
+            out[block] = columns_first[block] @ R
+
+        in_threads(multiply, _slices(len(out), _share(len(out))))
         return out
     # Each block of rows adds to all of ``out``: few columns at a time bound the memory of the sum.
     step = min(-(-R.shape[1] // n_threads()), 2 * BLOCK_BYTES // max(1, len(out) * out.itemsize))
@@ -273,13 +306,7 @@ def gram(X: Any) -> NDArray[np.float64]:
     n = X.shape[0]
     G = np.empty((n, n))
     if sp.issparse(X) and not on_disk(X):
-        X = X.astype(np.float64)
-        columns = X.T.tocsr()
-
-        def fill(block: slice) -> None:
-            G[block] = (X[block] @ columns).toarray()
-
-        in_threads(fill, _slices(n, max(1, min(-(-n // n_threads()), BLOCK_BYTES // (16 * n)))))
+        _csr_gram(X.astype(np.float64), G)
         return G
     blocks = list(row_blocks(X))
     if len(blocks) == 1 and not is_sparse(X) and (occurring := occurring_columns(X)) is not None:
@@ -292,6 +319,29 @@ def gram(X: Any) -> NDArray[np.float64]:
             G[left, right] = part.toarray() if sp.issparse(part) else part
             G[right, left] = G[left, right].T
     return G
+
+
+def _csr_gram(X: Any, G: NDArray[np.float64]) -> None:
+    """Write X @ X.T of a CSR matrix in memory to G: pairs of row blocks, each pair once."""
+    n = X.shape[0]
+    step = n if X.nnz < WORTH_BLOCKS else min(-(-n // GRAM_BLOCKS), int(np.sqrt(BLOCK_BYTES / 16)))
+    blocks = _slices(n, max(1, step))
+    rows: list[Any] = [X[block] for block in blocks]
+    columns: list[Any] = [None] * len(blocks)
+
+    def transpose(number: slice) -> None:
+        columns[number.start] = rows[number.start].T.tocsr()
+
+    in_threads(transpose, _slices(len(blocks), 1))
+    pairs = [(a, b) for a in range(len(blocks)) for b in range(a, len(blocks))]
+
+    def fill(number: slice) -> None:
+        a, b = pairs[number.start]
+        part = (rows[a] @ columns[b]).toarray()
+        G[blocks[a], blocks[b]] = part
+        G[blocks[b], blocks[a]] = part.T
+
+    in_threads(fill, _slices(len(pairs), 1))
 
 
 def cross_gram(X: Any, other: Any) -> NDArray[np.float64]:
@@ -322,6 +372,19 @@ def in_float64(X: Any) -> Any:
         converted.X = in_float64(X.X)
         return converted
     return X.astype(np.float64) if sp.issparse(X) else X
+
+
+def normalize(rows: Any) -> Any:
+    """Return rows in memory, dense or CSR, at unit length; rows of zeros stay so.
+
+    As scikit-learn's function of that name, whose module takes a fifth of a second to import.
+    """
+    lengths = row_norms(rows)
+    lengths[lengths == 0] = 1
+    if not sp.issparse(rows):
+        return rows / lengths[:, None]
+    each = np.repeat(lengths, np.diff(rows.indptr))
+    return sp.csr_matrix((rows.data / each, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def row_means(X: Any) -> NDArray[np.float64]:

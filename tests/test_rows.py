@@ -72,6 +72,36 @@ def test_products_equal_dense_ones(kind, dtype, threads, monkeypatch):
     assert np.allclose(out, 1 + dense.T @ R, **tolerance)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_rows_are_scaled_to_unit_length_as_by_scikit_learn(dtype, kind):
+    X = np.random.RandomState(0).randint(-2, 3, (50, 7)).astype(dtype)
+    X[3] = 0
+    found, expected = rows.normalize(kind(X)), normalize(kind(X))
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(*(M.toarray() if sp.issparse(M) else M for M in (found, expected)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+@pytest.mark.parametrize("n", [1, 2, 23])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_with_few_wide_rows_equal_dense_ones(threads, n, dtype, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    monkeypatch.setattr(rows, "CACHE_BYTES", 20_000)
+    monkeypatch.setattr(rows, "WORTH_BLOCKS", 0)
+    random = np.random.RandomState(n)
+    X = sp.random(n, 400, 0.1, "csr", dtype, random)
+    B, R = random.standard_normal((400, 60)).astype(dtype), random.standard_normal((n, 60)).astype(dtype)
+    assert rows._wide(X, 60, X.dtype.itemsize)
+    for found, expected in (
+        (rows.product(X, B), X.toarray() @ B),
+        (rows.product_transposed(X, R), X.toarray().T @ R),
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        assert found.dtype == dtype
+    np.testing.assert_allclose(rows.gram(X), X.toarray() @ X.toarray().T, atol=1e-6)
+
+
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 @pytest.mark.parametrize("threads", ["1", "3"])
 @pytest.mark.parametrize("width", [1, 3, 100])

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 from sklearn.base import _fit_context
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.utils import check_random_state
@@ -18,8 +19,8 @@ from flrml.baselines.common import Baseline, ValidatedMetric
 from flrml.neighbors import knn_accuracy
 from flrml.ridge.selection import held_out
 from flrml.ridge.supervision import Labels
-from flrml.ridge.tall import GRAM_ROWS, MANY_COLUMNS
-from flrml.rows import gram
+from flrml.ridge.tall import is_wide, with_inner_products
+from flrml.rows import gram, product_transposed
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 
@@ -43,15 +44,20 @@ class _LinearClassifier(Baseline):
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         X = X[:] if not isinstance(X, np.ndarray) else X  # scikit-learn takes arrays and CSR matrices
         label, random = self._check_classes(X, y), check_random_state(self.random_state)
+        # The classifiers depend on inner products alone, and of few wide rows scikit-learn forms those each time.
+        E = with_inner_products(gram(X)) if is_wide(X.shape) else X
         right = dict.fromkeys(ValidatedMetric.CHOICES, 0.0)
         for rows, held in held_out(Labels(label, groups), random):
             if len(np.unique(label[rows])) > 1:
-                W = self._coefficients(X[rows], label[rows], random).T
-                Y, Y_held = X[rows] @ W, X[held] @ W
+                W = self._coefficients(E[rows], label[rows], random).T
+                Y, Y_held = E[rows] @ W, E[held] @ W
                 for metric in right:
                     right[metric] += len(held) * knn_accuracy(Y, label[rows], Y_held, label[held], metric=metric)
         self.neighbor_metric_ = max(right, key=right.__getitem__)
-        self._set_result(self._coefficients(X, label, random).astype(X.dtype, copy=False))
+        W = self._coefficients(E, label, random)
+        if E is not X:  # Xᵀ = Q Eᵀ for orthonormal columns Q
+            W = product_transposed(X, solve_triangular(E, W.T, trans="T", lower=True).astype(X.dtype)).T
+        self._set_result(W.astype(X.dtype, copy=False))
         return self
 
     def _coefficients(self, X: Any, label: NDArray, random: np.random.RandomState) -> NDArray:
@@ -88,17 +94,6 @@ class RidgeClassifierControl(_LinearClassifier):
 
     def _classifier(self, random: np.random.RandomState) -> RidgeClassifier:
         return RidgeClassifier(alpha=self.alpha, random_state=random)
-
-    def _coefficients(self, X: Any, label: NDArray, random: np.random.RandomState) -> NDArray:
-        """Solve in the space of the rows where these are few and wide: there scikit-learn iterates."""
-        if X.shape[0] > GRAM_ROWS or X.shape[1] < MANY_COLUMNS * X.shape[0]:
-            return super()._coefficients(X, label, random)
-        n = X.shape[0]
-        targets = np.where(label[:, None] == np.unique(label), 1.0, -1.0)
-        targets = targets[:, 1:] if targets.shape[1] == 2 else targets
-        centre = np.eye(n) - 1 / n
-        dual = centre @ np.linalg.solve(centre @ gram(X) @ centre + self.alpha * np.eye(n), centre @ targets)
-        return np.asarray(X.T @ dual.astype(X.dtype)).T
 
 
 class LogisticControl(_LinearClassifier):

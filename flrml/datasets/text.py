@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from sklearn.feature_extraction.text import CountVectorizer
-
 from flrml.datasets.fetch import Wheel
 from flrml.datasets.parts import Loaded, Request, matrix_part
 from flrml.datasets.reading import files_below, open_zip, read_entry, reading
@@ -25,6 +23,8 @@ def count_words(train: Documents, test: Documents | None, origins: Sequence[str]
     token : str
         Regular expression of a word.
     """
+    from sklearn.feature_extraction.text import CountVectorizer  # slow to import
+
     counter = CountVectorizer(token_pattern=token, lowercase=True)
     try:
         X = counter.fit_transform(train[1])

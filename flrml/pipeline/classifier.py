@@ -14,12 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
-from sklearn.preprocessing import normalize
 
 from flrml.files import atomic_write, read_arrays
 from flrml.neighbors import knn_predict
 from flrml.pipeline.models import Metric
-from flrml.rows import BinaryRows
+from flrml.rows import BinaryRows, normalize
 
 FILE = "classifier.npz"
 PRECISE_BYTES = 4 * 2**20

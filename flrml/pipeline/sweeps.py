@@ -79,6 +79,8 @@ def run_sweep_point(
     minutes, memory_mb : float
         Limits of each training.
     """
+    import sklearn.neighbors  # noqa: F401  # slow to import, so here, not in the process of each training
+
     swept, method = SWEEPS[sweep], METHODS[run["method"]]
     (X, y), (X_test, y_test) = (load_rows(Path(data) / part) for part in ("train", "test"))
     arguments, started = {}, time.time()

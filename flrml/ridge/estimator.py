@@ -1,5 +1,6 @@
 """RidgeFLRML as a scikit-learn estimator."""
 
+import functools
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -181,16 +182,16 @@ class RidgeFLRML(LowRankMetric):
             self.margin,
         )
         given = {name: getattr(self, name) for name in ("ridge", "within", "local", "rounds")}
-        trials = select(X, supervision, settings, given, random, self._report)
+        scaled = functools.cache(lambda own: scaled_for(X, own, settings))
+        trials = select(X, scaled, supervision, settings, given, random, self._report)
         self._set_choice(trials)
         candidate = trials[0].candidate
         own = candidate.form.local == 1
-        scaled = scaled_for(X, own, settings)
-        solver = Solver(scaled, supervision, None, own, settings, random)
+        solver = Solver(scaled(own), supervision, None, own, settings, random)
         rank = solver.plane.rank
         self._check_directions(self.n_components, rank, f"the {rank} directions of the data")
         C, weights, hinges = solver.solve(candidate, random)
-        self.scale_, self.weights_ = scaled.scale, weights.astype(X.dtype)
+        self.scale_, self.weights_ = scaled(own).scale, weights.astype(X.dtype)
         L_transposed, offset = solver.lift(C)
         signs = column_signs(L_transposed)
         self.offset_: NDArray = (offset * signs).astype(X.dtype)

@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from sklearn.preprocessing import normalize
 
 from flrml.ridge.pairs import pair_product
 from flrml.ridge.supervision import Contrasts
-from flrml.rows import gram_of_columns
+from flrml.rows import gram_of_columns, normalize
 
 STEP = 0.2  # length of the first round's step beside that of the embeddings
 ROUND_SHARE = 4  # a round finds neighbours among a quarter of the rows,

@@ -71,6 +71,11 @@ class ScaledRows:
         self.dtype = np.dtype(X.dtype)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the inner products are those of the rows as they are."""
+        return self.scale == 0 and self.constant == 0
+
+    @property
     def filled(self) -> float:
         """Share of the values that are stored: 1 if rows are dense."""
         n, n_columns = self.shape

@@ -24,6 +24,7 @@ from flrml.ridge.plane import Form
 from flrml.ridge.scaling import RemoteRows, ScaledRows
 from flrml.ridge.solver import Candidate, Settings, Solver, scaled_for
 from flrml.ridge.supervision import N_FOLDS, Contrasts, Parts, Supervision
+from flrml.ridge.tall import is_wide, with_inner_products
 from flrml.rows import take_rows
 
 # Forms of discriminants, and the data's own geometry.
@@ -52,7 +53,7 @@ class Fold:
     Parameters
     ----------
     X : rows of shape (n, D)
-        The data.
+        The data, or rows with the same inner products.
     scaled : callable
         Returns them scaled, for discriminants or, if its argument is true, for the data's own geometry.
     supervision : Supervision
@@ -149,6 +150,7 @@ class Selection:
 
 def select(
     X: Any,
+    scaled: Callable[[bool], ScaledRows],
     supervision: Contrasts,
     settings: Settings,
     given: dict[str, Any],
@@ -161,6 +163,8 @@ def select(
     ----------
     X : rows of shape (n, D)
         The training rows. Of remote ones, a sample is taken to this process.
+    scaled : callable
+        Returns them scaled, for discriminants or, if its argument is true, for the data's own geometry.
     supervision : Contrasts
         Their labels or triplets.
     settings : Settings
@@ -181,7 +185,9 @@ def select(
     if X.shape[0] > SEARCHED or isinstance(X, RemoteRows):
         rows = supervision.draw(min(SEARCHED, X.sample_rows) if isinstance(X, RemoteRows) else SEARCHED, random)
         searched, known = take_rows(X, rows), supervision.subset(rows)
-    scaled = functools.cache(lambda own: scaled_for(searched, own, settings))
+        scaled = functools.cache(lambda own: scaled_for(searched, own, settings))
+    elif is_wide(X.shape) and any(form.local == 1 for form in forms) and scaled(True).is_plain:
+        searched = with_inner_products(scaled(True).gram).astype(X.dtype)
     folds = [Fold(searched, scaled, known, parts, settings, random) for parts in held_out(known, random)]
     if not folds:  # too few rows to hold any out
         return [Trial(default)]

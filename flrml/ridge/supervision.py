@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.preprocessing import normalize
 
 from flrml.neighbors import majority_vote
 from flrml.ridge.pairs import blocks_of, dots, inside_margin, largest, similarities
+from flrml.rows import normalize
 from flrml.triplets import contrast_matrix, triplet_counts
 
 Parts = tuple[NDArray, NDArray]  # rows to learn from, and rows to validate on

@@ -18,6 +18,17 @@ MANY_COLUMNS = 50  # per row: from here on, products with X Xᵀ itself are chea
 GRAM_ROWS = 2000  # up to which it is formed: those whose folds are held out in turn
 
 
+def is_wide(shape: tuple[int, int]) -> bool:
+    """Tell whether rows are so few and wide that their inner products take the place of the rows."""
+    return shape[0] <= GRAM_ROWS and shape[1] >= MANY_COLUMNS * shape[0]
+
+
+def with_inner_products(G: NDArray) -> NDArray[np.float64]:
+    """Return as many columns as rows with the inner products G, for all that depends on inner products alone."""
+    tiny = np.finfo(np.float64).eps * len(G) * np.trace(G)  # rows may be dependent
+    return np.linalg.cholesky(G + max(tiny, np.finfo(np.float64).tiny) * np.eye(len(G)))
+
+
 class Tall(Protocol):
     """Operations on tall matrices, with a row for each of the rows that are learned from."""
 
@@ -63,9 +74,7 @@ class TallArrays:
     def __init__(self, X: "ScaledRows", rows: NDArray | None):
         self.X, self.rows = X, rows
         self.n = X.shape[0] if rows is None else len(rows)
-        n, n_columns = X.shape
-        wide = n <= GRAM_ROWS and n_columns >= MANY_COLUMNS * n
-        self._K = X.gram[:, slice(None) if rows is None else rows].astype(X.dtype) if wide else None
+        self._K = X.gram[:, slice(None) if rows is None else rows].astype(X.dtype) if is_wide(X.shape) else None
 
     def random(self, width: int, seed: int) -> NDArray:
         """Return random columns."""

@@ -214,3 +214,14 @@ def test_a_map_that_is_worse_than_the_cosine_of_x_is_warned_about():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         RidgeFLRML(40, random_state=0).fit(X, y)
+
+
+def test_few_wide_rows_are_judged_by_their_inner_products(monkeypatch):
+    random = np.random.RandomState(0)
+    y = np.arange(60) % 3
+    X = normalize(random.standard_normal((60, 3200)) + 0.4 * random.standard_normal((3, 3200))[y])
+    found = RidgeFLRML(5, random_state=0).fit(X, y)
+    monkeypatch.setattr(selection, "is_wide", lambda shape: False)
+    expected = RidgeFLRML(5, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(found.cv_results_["score"], expected.cv_results_["score"])
+    np.testing.assert_allclose(found.components_, expected.components_)

@@ -1,7 +1,7 @@
 import os
 from pathlib import Path
 
-import flrml.pipeline.no_pandas  # noqa: F401
+import flrml.pipeline.light_sklearn  # noqa: F401
 from flrml.datasets import prepare
 from flrml.pipeline.logs import logged
 

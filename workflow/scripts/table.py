@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import flrml.pipeline.light_sklearn  # noqa: F401
 from flrml.datasets import load_meta, paper_table
 from flrml.files import read_json
 from flrml.pipeline import comparison

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-import flrml.pipeline.no_pandas  # noqa: F401
+import flrml.pipeline.light_sklearn  # noqa: F401
 from flrml.pipeline.logs import logged
 from flrml.pipeline.variants import compare_variants
 

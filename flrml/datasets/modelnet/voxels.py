@@ -5,7 +5,6 @@ cells; axis 2 is vertical. A grid is returned as the flat indices of its cells, 
 """
 
 import numpy as np
-from scipy import ndimage
 
 # Fraction of the cube's side that stays free around every object, in every pose.
 MARGIN = 1 / 32
@@ -47,6 +46,8 @@ def voxelize(vertices: np.ndarray, faces: np.ndarray, size: int, n_poses: int, f
     fill : {"surface", "solid"}
         Cells that the surface intersects, or also those it encloses.
     """
+    from scipy import ndimage  # slow to import
+
     centre, scale = fit_into_cube(vertices)
     model = (vertices - centre) * scale
     # Several poses of a coarse mesh share one long row of cubes: fewer and larger steps.
