@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
+import sklearn.neighbors  # noqa: F401  # else the first fit would import it
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import _fit_context

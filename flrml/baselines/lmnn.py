@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.optimize
 import scipy.sparse as sp
+import sklearn.neighbors  # noqa: F401  # else the first fit would import it
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state

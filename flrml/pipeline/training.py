@@ -75,6 +75,9 @@ def train(
             spectrum=bound,
             groups=open_groups(Path(data) / "train"),
         )
+        if "groups" in arguments:  # it holds rows out, with parts of scikit-learn whose import is no training
+            import sklearn.model_selection
+            import sklearn.neighbors  # noqa: F401
         estimator._listener = lambda step, objective: progress.metrics(step, objective=objective)
         start = time.perf_counter()
         estimator.fit(X, y, **arguments)
