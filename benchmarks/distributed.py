@@ -21,6 +21,7 @@ from flrml.distributed import open_split
 from flrml.files import write_json
 
 STEPS, DIRECTIONS, BLOCKS = 10, 100, 8
+ROWS_WRITTEN = 500  # at a time
 
 
 @contextmanager
@@ -47,11 +48,12 @@ def write_store(folder: Path, rows: int, features: int, nonzeros: int, layout: s
     splits = {}
     with store.dataset_folder(folder) as place:
         with store.SplitWriter(place / "train", layout, features) as writer:
-            for _ in range(rows):
-                runs = np.sort(random.choice(features // 20, nonzeros // 20, replace=False))
-                columns = (runs[:, None] * 20 + np.arange(20)).ravel()
-                row = np.ones(nonzeros, np.float32), columns, [0, nonzeros]
-                writer.append(sp.csr_matrix(row, shape=(1, features)))
+            for first in range(0, rows, ROWS_WRITTEN):
+                count = min(ROWS_WRITTEN, rows - first)
+                drawn = [random.choice(features // 20, nonzeros // 20, replace=False) for _ in range(count)]
+                columns = np.sort(np.array(drawn), axis=1)[:, :, None] * 20 + np.arange(20)
+                block = np.ones(columns.size, np.float32), columns.ravel(), nonzeros * np.arange(count + 1)
+                writer.append(sp.csr_matrix(block, shape=(count, features)))
             splits["train"] = writer.finish(y)
         write_json(place / "meta.json", describe("binary", range(10), splits, kind="voxel", source="made up"))
 

@@ -279,8 +279,8 @@ def add_product_transposed(out: NDArray, X: Any, C: NDArray) -> None:
     columns = X.T.tocsr() if sp.issparse(X) else X.T
     columns = columns if occurring is None else columns[occurring]
     n_columns = columns.shape[0]
-    step = max(1, -(-n_columns // n_threads()))
-    step = min(step, max(1, BLOCK_BYTES // 8 // (C.shape[1] * out.itemsize)))
+    # The same blocks for any number of threads, so that all machines round alike.
+    step = max(1, BLOCK_BYTES // 32 // (C.shape[1] * out.itemsize))
 
     def add(block: slice) -> None:
         out[block if occurring is None else occurring[block]] += columns[block] @ C

@@ -21,7 +21,7 @@ from flrml.pipeline.tracking import RunRecord, Tracker
 MAX_MODEL_BYTES = 40 * 2**20
 # Numbers of a map that compression may bring down to a quarter, but hardly further.
 MOST_NUMBERS = 4 * MAX_MODEL_BYTES // 2
-EXAMPLE_ROWS = 2
+EXAMPLE_ROWS = 1  # MLflow writes them as text too, every zero of a sparse row included
 PACKAGES = ("flrml", "numpy", "scipy", "scikit-learn")
 
 

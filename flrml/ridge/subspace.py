@@ -36,6 +36,7 @@ MOST_CLASSES = 150  # of more classes, the leading directions of their means sta
 SHORT_SIDE = {"rows": 400, "columns": 200}  # a side up to this length is taken whole
 DENSE = 0.1  # share of non-zeros above which rows of few columns are stored dense
 SOUND = 100  # lengths below this many units of rounding, relative to the longest, are noise
+NOT_SHORT = 0.01  # squared length of unit columns beside the basis, above which rounding is not magnified much
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ class _Krylov:
         One product with the basis and the block itself tells what remains of the block beside the basis: for unit
         columns with the inner products C with the basis B, the Gram matrix of the rest is G − 2 CᵀC + CᵀBᵀB C. In
         float64 it tells short lengths of a float32 block from noise. Twice is enough: the second pass removes what
-        the division by short lengths has brought back.
+        the division by short lengths has brought back. Where no length is short, once is.
         """
         shortest = max((SOUND * np.finfo(block.dtype).eps) ** 2, SOUND * np.finfo(np.float64).eps)
         for least in (shortest, 0.5):
@@ -154,6 +155,8 @@ class _Krylov:
             R = R[:, squares > least] / np.sqrt(squares[squares > least])
             factor = np.vstack((-C @ R, unit[:, None] * R))
             block = self.tall.computed(self.tall.combine([*self.basis, block], factor))
+            if squares.min(initial=1) > NOT_SHORT:
+                break
         return block
 
     def _measure(self, block: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

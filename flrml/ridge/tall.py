@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from flrml.rows import BLOCK_BYTES
-
 if TYPE_CHECKING:
     from flrml.ridge.scaling import ScaledRows
 
 MANY_COLUMNS = 50  # per row: from here on, products with X Xᵀ itself are cheaper than two with X
+CACHED_BYTES = 2**18  # of float64 rows that are multiplied at a time
 GRAM_ROWS = 2000  # up to which it is formed: those whose folds are held out in turn
 
 
@@ -128,7 +127,7 @@ def random_columns(seed: int, start: int, stop: int, width: int) -> NDArray[np.f
 def inner(pieces: list[NDArray], others: list[NDArray]) -> NDArray[np.float64]:
     """Return [P₁ P₂ …]ᵀ [Q₁ Q₂ …] of arrays, summed in float64."""
     widths = [sum(P.shape[1] for P in parts) for parts in (pieces, others)]
-    out, step = np.zeros(widths), max(1, BLOCK_BYTES // max(8 * sum(widths), 1))
+    out, step = np.zeros(widths), max(1, CACHED_BYTES // max(8 * sum(widths), 1))
     for start in range(0, len(others[0]), step):
         block = slice(start, start + step)
         out += _side_by_side(pieces, block).T @ _side_by_side(others, block)

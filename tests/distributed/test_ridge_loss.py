@@ -30,7 +30,7 @@ PHASES = {
     "third product": (TallBlocks, "gram_times", 3),
     "reduction": (RowBlocks, "sum_future", 5),
     "orthogonalization": (TallBlocks, "computed", 4),
-    "scatter": (TallBlocks, "inner", 10),
+    "scatter": (TallBlocks, "inner", 7),
     "class means": (ridge.BlockLabels, "scatters", 1),
     "rounds": (TallMatrix, "__getitem__", 1),
     "map": (TallBlocks, "product_transposed", 1),
