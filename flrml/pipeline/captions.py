@@ -7,6 +7,12 @@ from pathlib import Path
 from flrml.files import atomic_write
 from flrml.pipeline.claims import UNTESTED, caption
 
+# Snakemake centres the page, so that the head of a long one is out of reach, and lets text be 32 rem wide.
+STYLE = (
+    "<style>.h-screen.items-center {align-items: safe center} .prose.max-w-lg {max-width: 56rem} "
+    ".prose table:first-of-type td {white-space: nowrap}</style>"
+)
+
 
 def write_caption(stem: str | Path, shown: str | Path, results: Iterable[str]) -> None:
     """Write ``stem``.rst: the text that says what is shown, and a sentence per claim.
@@ -41,6 +47,7 @@ def write_front_page(path: str | Path, experiment: str, summary: str | Path, cla
     checked = _rows(claims)
     tested = [row for row in checked if row[-1] != UNTESTED]
     parts = [
+        f".. raw:: html\n\n   {STYLE}",
         f"Experiment **{experiment}**: 5-NN accuracy on the test parts, and seconds of training.",
         _table(_rows(summary)),
         "What the paper claims, and what this experiment measures "

@@ -25,10 +25,10 @@ class Browser:
         self.project, self.address, self.profile = project, address, profile
         self.runs = {run["tags"]["mlflow.runName"]: run for run in project.runs()}
 
-    def shown(self, page):
+    def shown(self, page, *options):
         """Return a page as the browser has built it."""
         command = [CHROMIUM, *QUIET, f"--user-data-dir={self.profile}", "--virtual-time-budget=20000", "--dump-dom"]
-        done = subprocess.run([*command, page], capture_output=True, text=True, timeout=180, check=True)
+        done = subprocess.run([*command, *options, page], capture_output=True, text=True, timeout=180, check=True)
         return done.stdout
 
     def run(self, name, tab=""):
@@ -102,3 +102,13 @@ def test_the_experiments_run_shows_its_description_and_its_artifacts(browser):
     table = browser.run("flrml-tiny", "/artifacts/tables/summary.md")
     assert "summary.md" in table
     assert "mflrml" in table.lower() or "M-FLRML" in table
+
+
+def test_the_report_opens_at_its_head(browser):
+    browser.project.run("--report", "report.html")
+    report = browser.project.work / "report.html"
+    measure = "document.title = Math.round(document.querySelector('.prose').getBoundingClientRect().top)"
+    script = f"<script>setTimeout(() => {{{measure}}}, 5000)</script></body>"
+    report.write_text(report.read_text().replace("</body>", script))
+    page = browser.shown(report.as_uri(), "--window-size=900,500")
+    assert 0 <= int(re.search(r"<title>(-?\d+)</title>", page)[1]) < 100
