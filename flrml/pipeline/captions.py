@@ -7,10 +7,11 @@ from pathlib import Path
 from flrml.files import atomic_write
 from flrml.pipeline.claims import UNTESTED, caption
 
-# Snakemake centres the page, so that the head of a long one is out of reach, and lets text be 32 rem wide.
+# Snakemake centres the page, so that the head of a long one and the side of a wide one are out of reach, and lets
+# text be 32 rem wide.
 STYLE = (
-    "<style>.h-screen.items-center {align-items: safe center} .prose.max-w-lg {max-width: 56rem} "
-    ".prose table:first-of-type td {white-space: nowrap}</style>"
+    "<style>.h-screen.items-center {align-items: safe center; justify-content: safe center} "
+    ".prose.max-w-lg {max-width: 56rem} .prose table:first-of-type td {white-space: nowrap}</style>"
 )
 
 

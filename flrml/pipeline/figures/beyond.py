@@ -13,6 +13,7 @@ from flrml.methods import METHODS
 from flrml.pipeline.figures.style import (
     COLOURS,
     MARKERS,
+    few_ticks,
     panels,
     plain_ticks,
     whole_numbers,
@@ -51,6 +52,7 @@ def draw_front(stem: str | Path, paths: Iterable[str]) -> None:
             front = [p for p in sorted(points) if not any(q[0] <= p[0] and q[1] >= p[1] and q != p for q in points)]
             panel.step(*zip(*front, strict=True), where="post", color="grey", linewidth=0.8, zorder=0)
             panel.set(title=dataset, xlabel="training time (s)", ylabel="5-NN accuracy (%)", xscale="log")
+            few_ticks(panel.xaxis)
         if handles:
             figure: Any = axes[0].figure
             columns = min(len(handles), max(2, 5 * min(len(axes), 3) // 3))

@@ -13,6 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
 from flrml.files import atomic_write
@@ -97,11 +98,17 @@ def plain_ticks(panel: Axes, sizes: Iterable[int]) -> None:
     if high < 4 * low:
         middle = np.sqrt(low * high)
         panel.set_ylim(middle / 2, 2 * middle)
+    few_ticks(panel.xaxis)
     panel.xaxis.set_major_locator(FixedLocator(sorted(sizes)))
-    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=6))
-    for axis in (panel.xaxis, panel.yaxis):
-        axis.set_minor_locator(NullLocator())
-        axis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:g}")
+    few_ticks(panel.yaxis)
+
+
+def few_ticks(axis: Axis) -> None:
+    """Set few ticks, in plain figures, on a logarithmic axis."""
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,), numticks=6))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:g}")
 
 
 def whole_numbers(panel: Axes) -> None:
