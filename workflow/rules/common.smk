@@ -31,6 +31,7 @@ ROOT = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[
 RESULTS = config["results"]
 DATASETS = config["datasets"]
 FIGURE_SETTINGS = config["figures"]
+VOXELS = [name for name, dataset in REGISTRY.items() if dataset.kind == "voxel"]
 # Jobs in an environment of their own find flrml in the working copy too.
 if (ROOT / "flrml").is_dir():
     os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))

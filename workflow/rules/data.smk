@@ -14,7 +14,7 @@ rule prepare:
     priority: 2
     conda:
         "../../envs/flrml.yaml"
-    threads: lambda wildcards: 2 if REGISTRY[settings(wildcards.dataset)["source"]].kind == "voxel" else 1
+    threads: lambda wildcards: 2 if settings(wildcards.dataset)["source"] in VOXELS else 1
     resources:
         mem_mb=lambda wildcards, input, attempt: int((4000 + 3 * input.size_mb) * 2 ** (attempt - 1)),
         runtime=lambda wildcards, input, attempt: int((60 + input.size_mb / 20) * 2 ** (attempt - 1)),

@@ -10,8 +10,7 @@ from flrml.pipeline.logs import logged
 
 def inputs(name):
     """Return the input files of that name as a list."""
-    files = snakemake.input.get(name, [])
-    return [files] if isinstance(files, str) else list(files)
+    return [files] if isinstance(files := snakemake.input.get(name, []), str) else list(files)
 
 
 with logged(snakemake.log[0]) as say:
