@@ -108,7 +108,7 @@ def test_the_report_opens_at_its_head(browser):
     browser.project.run("--report", "report.html")
     report = browser.project.work / "report.html"
     measure = "document.title = Math.round(document.querySelector('.prose').getBoundingClientRect().top)"
-    script = f"<script>setTimeout(() => {{{measure}}}, 5000)</script></body>"
-    report.write_text(report.read_text().replace("</body>", script))
+    head, _, tail = report.read_text().rpartition("</body>")
+    report.write_text(f"{head}<script>setTimeout(() => {{{measure}}}, 5000)</script></body>{tail}")
     page = browser.shown(report.as_uri(), "--window-size=900,500")
     assert 0 <= int(re.search(r"<title>(-?\d+)</title>", page)[1]) < 100
