@@ -39,18 +39,22 @@ def main(config: str, port: str = PORT) -> int:
         return 1
     tracker = open_tracker(config)
     if served:
-        _say_where(tracker.uri, tracker.experiment_id)
+        _say_where(tracker.uri, tracker)
         return 0
-    _say_where(f"http://{ADDRESS}:{port}", tracker.experiment_id)
+    _say_where(f"http://{ADDRESS}:{port}", tracker)
     command = ["mlflow", "ui", "--backend-store-uri", tracker.uri, "--host", ADDRESS, "--port", port]
     # The server's workers for evaluation jobs have nothing to do here.
     environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     return subprocess.run(command, check=False, env=environment).returncode
 
 
-def _say_where(base: str, experiment: str) -> None:
-    print(f"Runs:         {runs_page(base, experiment)}")
-    print(f"All of them:  {runs_page(base, experiment, every=True)}")
+def _say_where(base: str, tracker: Tracker) -> None:
+    """Print the pages of the configuration's experiment, and of others in the same store, such as the demo's."""
+    print(f"Runs:         {runs_page(base, tracker.experiment_id)}")
+    print(f"All of them:  {runs_page(base, tracker.experiment_id, every=True)}")
+    for other in tracker.client.search_experiments():
+        if other.experiment_id not in (tracker.experiment_id, "0"):  # 0 is MLflow's own
+            print(f"Experiment {other.name}: {runs_page(base, other.experiment_id)}")
     print("`make prune` deletes the runs of earlier results. Stop with Ctrl-C.", flush=True)
 
 

@@ -2,6 +2,16 @@
 FIGURES = [f"{RESULTS}/figures/{name}.pdf" for name in FIGURE_SETTINGS if name != "front" or all_metrics()]
 
 
+# `use rule` does not pass `localrule` on.
+localrules:
+    figure_convergence,
+    figure_margin,
+    figure_batches,
+    figure_front,
+    figure_growth,
+    figure_ridge,
+
+
 rule figure_smoothing:
     """Draw the smooth function μ(x)."""
     input:

@@ -15,6 +15,17 @@ SVD_RECORDS = [f"{RESULTS}/svd/{name}/plain.json" for name in DATASETS if settin
 METAS = expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS)
 
 
+localrules:
+    table_complexity,
+    table_summary,
+    table_with_svd,
+    table_without_svd,
+    table_reproduction,
+    table_memory,
+    table_claims,
+    table_splits,
+
+
 rule table_datasets:
     """Write the data sets beside the paper's Table 1."""
     input:
