@@ -18,7 +18,8 @@ def test_the_pages_of_all_experiments_are_named_those_of_the_configuration_first
     other = Tracker(ui.configured(str(config))[0], "demo")
     tracker = ui.open_tracker(str(config))
     ui._say_where("http://127.0.0.1:5000", tracker)
-    first, every, demo, _ = capsys.readouterr().out.splitlines()
+    said = capsys.readouterr().out.splitlines()
+    first, every, demo = (line for line in said if "http://127.0.0.1:5000" in line)
     assert f"/experiments/{tracker.experiment_id}/" in first
     assert f"/experiments/{tracker.experiment_id}/" in every
     assert demo.startswith("Experiment demo: ")
