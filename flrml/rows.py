@@ -184,8 +184,8 @@ def product(X: Any, B: NDArray) -> NDArray:
 
 def _csr_product(X: Any, B: NDArray) -> NDArray:
     """Return X @ B for a CSR matrix in memory, for so many columns of B at a time that they stay in cache."""
-    if _wide(X, B.shape[1], np.result_type(X.dtype, B.dtype).itemsize):
-        return _wide_product(X, B)
+    if _by_column(X, B.shape[1], np.result_type(X.dtype, B.dtype).itemsize):
+        return _product_by_column(X, B)
     width = max(SMALLEST_WIDTH, CACHE_BYTES // max(1, len(B) * B.itemsize))
     few = X.nnz * B.shape[1] < WORTH_THREADS
     if few or (width >= B.shape[1] and n_threads() == 1):
@@ -196,30 +196,29 @@ def _csr_product(X: Any, B: NDArray) -> NDArray:
     for columns in _slices(B.shape[1], width):
         part = np.ascontiguousarray(B[:, columns])
 
-        def fill(number: slice, columns: slice = columns, part: NDArray = part) -> None:
-            out[blocks[number.start], columns] = rows[number.start] @ part
+        def fill(number: int, columns: slice = columns, part: NDArray = part) -> None:
+            out[blocks[number], columns] = rows[number] @ part
 
-        in_threads(fill, _slices(len(blocks), 1))
+        in_threads(fill, range(len(blocks)))
     return out
 
 
-def _wide(X: Any, width: int, itemsize: int) -> bool:
+def _by_column(X: Any, width: int, itemsize: int) -> bool:
     """Tell whether a factor of that width stays in cache with a row per row of X, but not with one per column."""
     rows, columns = (length * width * itemsize for length in X.shape)
     return width >= WORTH_SORTING and rows <= CACHE_BYTES < columns
 
 
-def _wide_product(X: Any, B: NDArray) -> NDArray:
+def _product_by_column(X: Any, B: NDArray) -> NDArray:
     """Return X @ B for a CSR matrix in memory, reading B once from its first row to its last."""
     by_column = X.tocsc()
     blocks = _slices(X.shape[1], -(-X.shape[1] // n_threads()))
     parts: list[Any] = [None] * len(blocks)
 
-    def fill(number: slice) -> None:
-        block = blocks[number.start]
-        parts[number.start] = by_column[:, block] @ B[block]
+    def fill(number: int) -> None:
+        parts[number] = by_column[:, blocks[number]] @ B[blocks[number]]
 
-    in_threads(fill, _slices(len(blocks), 1))
+    in_threads(fill, range(len(blocks)))
     return np.asarray(sum(parts[1:], start=parts[0]))
 
 
@@ -239,7 +238,7 @@ def product_transposed(X: Any, R: NDArray) -> NDArray:
 
         in_threads(fill, blocks)
         return out
-    if sp.issparse(X) and not on_disk(X) and _wide(X, R.shape[1], out.itemsize):
+    if sp.issparse(X) and not on_disk(X) and _by_column(X, R.shape[1], out.itemsize):
         columns_first = X.T.tocsr()
 
         def multiply(block: slice) -> None:
@@ -279,7 +278,7 @@ def add_product_transposed(out: NDArray, X: Any, C: NDArray) -> None:
     columns = X.T.tocsr() if sp.issparse(X) else X.T
     columns = columns if occurring is None else columns[occurring]
     n_columns = columns.shape[0]
-    # The same blocks for any number of threads, so that all machines round alike.
+    # The same blocks for any number of threads.
     step = max(1, BLOCK_BYTES // 32 // (C.shape[1] * out.itemsize))
 
     def add(block: slice) -> None:
@@ -329,19 +328,19 @@ def _csr_gram(X: Any, G: NDArray[np.float64]) -> None:
     rows: list[Any] = [X[block] for block in blocks]
     columns: list[Any] = [None] * len(blocks)
 
-    def transpose(number: slice) -> None:
-        columns[number.start] = rows[number.start].T.tocsr()
+    def transpose(number: int) -> None:
+        columns[number] = rows[number].T.tocsr()
 
-    in_threads(transpose, _slices(len(blocks), 1))
+    in_threads(transpose, range(len(blocks)))
     pairs = [(a, b) for a in range(len(blocks)) for b in range(a, len(blocks))]
 
-    def fill(number: slice) -> None:
-        a, b = pairs[number.start]
+    def fill(pair: tuple[int, int]) -> None:
+        a, b = pair
         part = (rows[a] @ columns[b]).toarray()
         G[blocks[a], blocks[b]] = part
         G[blocks[b], blocks[a]] = part.T
 
-    in_threads(fill, _slices(len(pairs), 1))
+    in_threads(fill, pairs)
 
 
 def cross_gram(X: Any, other: Any) -> NDArray[np.float64]:

@@ -3,11 +3,14 @@
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
+
+Piece = TypeVar("Piece")
 
 _state = threading.local()
 
@@ -41,7 +44,7 @@ def n_threads() -> int:
     return int(setting) if setting.isdigit() and int(setting) > 0 else cores
 
 
-def in_threads(work: Callable[[slice], None], pieces: list[slice]) -> None:
+def in_threads(work: Callable[[Piece], None], pieces: Sequence[Piece]) -> None:
     """Do the pieces of work in threads; products of SciPy and NumPy release the interpreter lock."""
     if len(pieces) == 1 or n_threads() == 1:
         for piece in pieces:

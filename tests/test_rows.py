@@ -92,7 +92,7 @@ def test_products_with_few_wide_rows_equal_dense_ones(threads, n, dtype, monkeyp
     random = np.random.RandomState(n)
     X = sp.random(n, 400, 0.1, "csr", dtype, random)
     B, R = random.standard_normal((400, 60)).astype(dtype), random.standard_normal((n, 60)).astype(dtype)
-    assert rows._wide(X, 60, X.dtype.itemsize)
+    assert rows._by_column(X, 60, X.dtype.itemsize)
     for found, expected in (
         (rows.product(X, B), X.toarray() @ B),
         (rows.product_transposed(X, R), X.toarray().T @ R),
