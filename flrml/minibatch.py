@@ -15,9 +15,10 @@ from flrml.batches import WELL_CONDITIONED, BatchUpdate, SampleBasis, SingularBa
 from flrml.estimators import warn_if_close
 from flrml.loss import softplus
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric, require_solution
-from flrml.rows import add_product_transposed, gram, is_dask, product
+from flrml.rows import add_product_transposed, check_scale, gram, is_dask, product
 from flrml.threads import one_blas_thread
 from flrml.triplets import TripletsByAnchor
+from flrml.wide import is_wide, lift, with_inner_products
 
 PADDING = 10  # a mini-batch has at least this many samples more than directions
 SMALLEST_SCALE = 1e-6
@@ -28,7 +29,8 @@ class MFLRML(LowRankMetric):
 
     Each step reads a few hundred rows of X, so X may be larger than memory; besides the batch only the D × d map
     is held. A step decomposes the batch, makes one projected gradient step there, and averages the outcome into
-    the map with weight 1/√(number of the step).
+    the map with weight 1/√(number of the step). Of rows so few and wide that the mini-batches would read each of
+    them several times, all inner products are formed first, and the steps are made with those.
 
     Rows of X should have unit length; rows of zeros are allowed.
 
@@ -82,6 +84,7 @@ class MFLRML(LowRankMetric):
     _scale: float
 
     takes_dask = True
+    by_inner_products: ClassVar[bool] = True  # whether all that is learned depends on inner products of rows alone
     _parameter_constraints: ClassVar[dict] = {
         "n_components": [POSITIVE_INTEGER],
         "margin_ratio": [POSITIVE_REAL],
@@ -155,7 +158,24 @@ class MFLRML(LowRankMetric):
         X = self._check_rows(X, reset=reset, lazy=True, scale=False, ensure_min_samples=3)
         if reset:
             warn_if_close(min(X.shape), X.shape[0], type(self).__name__)
+        least = n_batches * (self.n_components + PADDING)  # rows that the mini-batches read
+        if self.by_inner_products and reset and callback is None and is_wide(X.shape) and X.shape[0] <= least:
+            return self._learn_from_few(X, y, triplets, n_batches)
         return self._learn(X, y, triplets, n_batches, callback, reset=reset)
+
+    def _learn_from_few(self, X, y, triplets, n_batches) -> "MFLRML":
+        """Learn from few wide rows: their inner products are formed once, not those of every mini-batch."""
+        self._check_directions(self.n_components, X.shape[0], f"the {X.shape[0]} rows of X")
+        check_scale(X)
+        G = gram(X)
+        if not np.isfinite(np.trace(G)):
+            raise ValueError("Input X contains NaN or infinity")
+        E = with_inner_products(G)
+        self._learn(E, y, triplets, n_batches, None, reset=True)
+        self._map = lift(X, E, self._map)
+        self.weights_: NDArray = self.weights_.astype(X.dtype)
+        self._set_map()
+        return self
 
     def _learn(self, X, y, triplets, n_batches, callback, *, reset) -> "MFLRML":
         """Learn from mini-batches of rows that have been checked."""

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import unique_labels
 
 from flrml.binary import RunRows
 from flrml.rows import check_rows, is_dask, is_sparse, normalize, product
+from flrml.threads import in_threads, one_blas_thread
 
 Vote = Callable[[NDArray, NDArray], NDArray]
 
@@ -19,6 +20,8 @@ METRICS = ("cosine", "euclidean", "bilinear")
 BLOCK_VALUES = 2**24  # similarities held at once
 DENSE_ABOVE = 0.03  # share of non-zeros from which dense products are faster than sparse ones
 DENSE_VALUES = 2**28  # of training rows at most that are stored dense
+MOST_PASSES = 10  # up to this many neighbours, passes over a block in cache are faster than a partition
+CACHED_ROWS, CACHED_COLUMNS = 256, 8192  # of a block of cosines that stays in the processor's cache
 TEST_VALUES = 2**26  # of test rows that are stored dense at once
 
 
@@ -68,17 +71,55 @@ def nearest(
     if metric == "cosine":
         train_rows = normalize(train_rows)
     if metric != "bilinear" and not is_sparse(train) and not is_sparse(test):
-        test_rows = normalize(test) if metric == "cosine" else np.asarray(test)
-        # Between unit rows the distance orders like the cosine; a row of zeros would come too near.
-        if metric == "euclidean" or train_rows.any(axis=1).all():
-            from sklearn.neighbors import NearestNeighbors  # a sixth of the time that importing flrml would take
+        if metric == "cosine":
+            return _search_cosines(train_rows, normalize(np.asarray(test)), k)
+        from sklearn.neighbors import NearestNeighbors  # a sixth of the time that importing flrml would take
 
-            search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(train_rows)
-            distances, indices = search.kneighbors(test_rows)
-            return indices, distances**2
+        distances, indices = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(train_rows).kneighbors(test)
+        return indices, distances**2
     if is_sparse(train) and train_rows.nnz > DENSE_ABOVE * np.prod(train.shape) and not large:
         train_rows = train_rows.toarray()
     return _search_blocks(train_rows, test, k, metric, W)
+
+
+def _search_cosines(train: NDArray, test: NDArray, k: int) -> tuple[NDArray, NDArray]:
+    """Search dense rows of unit length, or of zeros, by blocks of cosines that stay in the processor's cache."""
+    indices = np.empty((len(test), k), dtype=np.int64)
+    cosines = np.empty((len(test), k), dtype=np.result_type(train, test))
+
+    def search(start: int) -> None:
+        rows = test[start : start + CACHED_ROWS]
+        columns, values = [], []
+        for first in range(0, len(train), CACHED_COLUMNS):
+            part = train[first : first + CACHED_COLUMNS]
+            found, cosine = largest(rows @ part.T, min(k, len(part)))
+            columns.append(first + found)
+            values.append(cosine)
+        order = np.argsort(-np.hstack(values), axis=1, kind="stable")[:, :k]  # of equal ones, the first rows
+        block = slice(start, start + len(rows))
+        indices[block] = np.take_along_axis(np.hstack(columns), order, axis=1)
+        cosines[block] = np.take_along_axis(np.hstack(values), order, axis=1)
+
+    with one_blas_thread():
+        in_threads(search, range(0, len(test), CACHED_ROWS))
+    return indices, np.maximum(2 - 2 * cosines, 0).astype(np.float64)
+
+
+def largest(similarity: NDArray, k: int) -> tuple[NDArray, NDArray]:
+    """Return columns and values of the k largest entries of each row, descending; may overwrite the entries."""
+    if k > MOST_PASSES:
+        columns, values = _smallest(-similarity, k)
+        return columns, -values
+    each = np.arange(len(similarity))
+    columns, values = (
+        np.empty((len(similarity), k), dtype=np.int64),
+        np.empty((len(similarity), k), similarity.dtype),
+    )
+    for a in range(k):
+        columns[:, a] = similarity.argmax(axis=1)
+        values[:, a] = similarity[each, columns[:, a]]
+        similarity[each, columns[:, a]] = -np.inf
+    return columns, values
 
 
 def _search_blocks(train_rows: Any, test: Any, k: int, metric: str, W: NDArray | None) -> tuple[NDArray, NDArray]:

@@ -22,6 +22,7 @@ from flrml import (
     draw_triplets,
     knn_accuracy,
     stiefel,
+    wide,
 )
 from flrml.batches import SampleBasis, SingularBasis
 from flrml.exceptions import FlrmlWarning, OverfittingWarning, SpectrumError
@@ -347,3 +348,29 @@ def test_mini_batches_leave_other_rows_of_a_memory_map_unread(tmp_path, digits):
     MFLRML(8, random_state=0, n_batches=2).fit(mapped, triplets=T)
     with pytest.raises(ValueError, match="in the rows of a mini-batch"):
         MFLRML(8, random_state=0).fit(mapped, triplets=[[0, 1, len(X) - 1]])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", ["dense", "csr", "dependent"])
+@pytest.mark.filterwarnings("ignore::flrml.exceptions.OverfittingWarning")
+def test_few_wide_rows_are_learned_from_by_their_inner_products(kind, dtype, monkeypatch):
+    random = np.random.RandomState(0)
+    X = random.standard_normal((60, 4000)) * (random.random_sample((60, 4000)) < 0.2)
+    if kind == "dependent":
+        X[30:45] = X[:15]
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X = sp.csr_matrix(X.astype(dtype)) if kind == "csr" else X.astype(dtype)
+    model, y = MFLRML(8, n_batches=6, batch_triplets=10, random_state=0), np.arange(60) % 4
+    assert wide.is_wide(X.shape)
+    few = clone(model).fit(X, y)
+    assert few.components_.shape == (8, 4000)
+    assert few.components_.dtype == few.weights_.dtype == dtype
+    monkeypatch.setattr(wide, "GRAM_ROWS", 0)
+    each = model.fit(X, y)
+    error = np.abs(few.components_ - each.components_).max() / np.abs(each.components_).max()
+    assert error < (1e-3 if dtype == np.float32 else 1e-8)
+    assert np.allclose(few.history_, each.history_, rtol=1e-4)
+    monkeypatch.undo()
+    damaged = np.where(np.arange(60)[:, None] == 3, np.nan, np.ones((60, 4000)))
+    with pytest.raises(ValueError, match="NaN"):
+        MFLRML(8).fit(damaged, y)

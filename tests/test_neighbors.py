@@ -18,20 +18,23 @@ def embeddings(n, seed, dtype=np.float64):
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("block", [50, 2**24], ids=["many blocks", "one block"])
+@pytest.mark.parametrize("block", [7, 2**12], ids=["many blocks", "one block"])
 @pytest.mark.parametrize("dense_above", [0.0, 1.0], ids=["densified", "sparse"])
-def test_neighbours_equal_a_brute_force_search(metric, dtype, block, dense_above, monkeypatch):
-    monkeypatch.setattr(neighbors, "BLOCK_VALUES", block)
+@pytest.mark.parametrize("k", [5, 20])
+def test_neighbours_equal_a_brute_force_search(metric, dtype, block, dense_above, k, monkeypatch):
+    monkeypatch.setattr(neighbors, "BLOCK_VALUES", block**2)
+    monkeypatch.setattr(neighbors, "CACHED_ROWS", block)
+    monkeypatch.setattr(neighbors, "CACHED_COLUMNS", block)
     monkeypatch.setattr(neighbors, "DENSE_ABOVE", dense_above)
     train, test = embeddings(80, 0, dtype), embeddings(30, 1, dtype)
     found = [
-        nearest(train, test, 5, metric=metric),
-        nearest(sp.csr_matrix(train), sp.csr_matrix(test), 5, metric=metric),
+        nearest(train, test, k, metric=metric),
+        nearest(sp.csr_matrix(train), sp.csr_matrix(test), k, metric=metric),
     ]
     if metric == "cosine":
         train, test = normalize(train), normalize(test)
     every = ((test[:, None].astype(float) - train[None]) ** 2).sum(axis=2)
-    order = np.argsort(every, axis=1)[:, :5]
+    order = np.argsort(every, axis=1)[:, :k]
     for indices, distances in found:
         assert np.array_equal(indices, order)
         assert np.allclose(distances, np.take_along_axis(every, order, axis=1), atol=1e-5)

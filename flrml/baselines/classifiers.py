@@ -8,8 +8,9 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+import sklearn.model_selection
+import sklearn.neighbors  # noqa: F401  # else the first fit would import them
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from sklearn.base import _fit_context
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.utils import check_random_state
@@ -19,8 +20,8 @@ from flrml.baselines.common import Baseline, ValidatedMetric
 from flrml.neighbors import knn_accuracy
 from flrml.ridge.selection import held_out
 from flrml.ridge.supervision import Labels
-from flrml.ridge.tall import is_wide, with_inner_products
-from flrml.rows import gram, product_transposed
+from flrml.rows import gram
+from flrml.wide import is_wide, lift, with_inner_products
 
 POSITIVE = Interval(Real, 0, None, closed="neither")
 
@@ -55,8 +56,8 @@ class _LinearClassifier(Baseline):
                     right[metric] += len(held) * knn_accuracy(Y, label[rows], Y_held, label[held], metric=metric)
         self.neighbor_metric_ = max(right, key=right.__getitem__)
         W = self._coefficients(E, label, random)
-        if E is not X:  # Xᵀ = Q Eᵀ for orthonormal columns Q
-            W = product_transposed(X, solve_triangular(E, W.T, trans="T", lower=True).astype(X.dtype)).T
+        if E is not X:
+            W = lift(X, E, W.T).T
         self._set_result(W.astype(X.dtype, copy=False))
         return self
 

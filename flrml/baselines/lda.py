@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
+import sklearn.model_selection
+import sklearn.neighbors  # noqa: F401  # else the first fit would import them
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis

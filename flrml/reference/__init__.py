@@ -94,6 +94,8 @@ class ReferenceMFLRML(MFLRML):
     flrml.MFLRML : The method as the paper describes it.
     """
 
+    by_inner_products: ClassVar[bool] = False  # means of rows count too
+
     def _decompose_batch(self, X: Any) -> SingularBasis:
         """Decompose the batch with the mean of each row subtracted, as the code does for the whole data."""
         return SingularBasis(gram(CenteredRows(X)), f"constant (n_features={X.shape[1]})")

@@ -1,4 +1,4 @@
-"""Similarities of pairs of rows: the nearest ones, those inside the margin, and the gradient of their cosines."""
+"""Similarities of pairs of rows: those inside the margin, and the gradient of their cosines."""
 
 from typing import Any
 
@@ -40,23 +40,6 @@ def inside_margin(
     kept = weights != 0
     mean = float(np.maximum(hinge, 0).sum() / max(exists.sum(), 1) / margin)
     return np.repeat(i, 2 * half).reshape(j.shape)[kept], j[kept], weights[kept], mean
-
-
-def largest(similarity: NDArray, k: int) -> tuple[NDArray, NDArray]:
-    """Columns and values of the k largest entries of each row, descending; overwrites the entries.
-
-    For a handful of neighbours, passes over a block in cache are faster than a partition.
-    """
-    each = np.arange(len(similarity))
-    columns, values = (
-        np.empty((len(similarity), k), dtype=np.int64),
-        np.empty((len(similarity), k), similarity.dtype),
-    )
-    for a in range(k):
-        columns[:, a] = similarity.argmax(axis=1)
-        values[:, a] = similarity[each, columns[:, a]]
-        similarity[each, columns[:, a]] = -np.inf
-    return columns, values
 
 
 def blocks_of(n: int, width: int) -> list[slice]:

@@ -24,8 +24,8 @@ from flrml.ridge.plane import Form
 from flrml.ridge.scaling import RemoteRows, ScaledRows
 from flrml.ridge.solver import Candidate, Settings, Solver, scaled_for
 from flrml.ridge.supervision import N_FOLDS, Contrasts, Parts, Supervision
-from flrml.ridge.tall import is_wide, with_inner_products
 from flrml.rows import take_rows
+from flrml.wide import is_wide, with_inner_products
 
 # Forms of discriminants, and the data's own geometry.
 FORMS = (Form(0.9, 0.1), Form(1.0, 0.1), Form(0.0, 0.1), Form(0.0, 1.0))

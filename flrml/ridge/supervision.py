@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flrml.neighbors import majority_vote
-from flrml.ridge.pairs import blocks_of, dots, inside_margin, largest, similarities
+from flrml.neighbors import largest, majority_vote
+from flrml.ridge.pairs import blocks_of, dots, inside_margin, similarities
 from flrml.rows import normalize
 from flrml.triplets import contrast_matrix, triplet_counts
 

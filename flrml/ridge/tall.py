@@ -9,23 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from flrml.wide import is_wide
+
 if TYPE_CHECKING:
     from flrml.ridge.scaling import ScaledRows
 
-MANY_COLUMNS = 50  # per row: from here on, products with X Xᵀ itself are cheaper than two with X
 CACHED_BYTES = 2**18  # of float64 rows that are multiplied at a time
-GRAM_ROWS = 2000  # up to which it is formed: those whose folds are held out in turn
-
-
-def is_wide(shape: tuple[int, int]) -> bool:
-    """Tell whether rows are so few and wide that their inner products take the place of the rows."""
-    return shape[0] <= GRAM_ROWS and shape[1] >= MANY_COLUMNS * shape[0]
-
-
-def with_inner_products(G: NDArray) -> NDArray[np.float64]:
-    """Return as many columns as rows with the inner products G, for all that depends on inner products alone."""
-    tiny = np.finfo(np.float64).eps * len(G) * np.trace(G)  # rows may be dependent
-    return np.linalg.cholesky(G + max(tiny, np.finfo(np.float64).tiny) * np.eye(len(G)))
 
 
 class Tall(Protocol):

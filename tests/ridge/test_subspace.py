@@ -6,12 +6,12 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flrml import draw_triplets
+from flrml import draw_triplets, wide
 from flrml.ridge import subspace
-from flrml.ridge import tall as tall_matrices
 from flrml.ridge.scaling import ScaledRows
 from flrml.ridge.subspace import Shape, build_subspace, choose_method
 from flrml.ridge.supervision import Labels, Triplets
+from flrml.ridge.tall import random_columns
 
 from . import literal
 
@@ -152,7 +152,7 @@ def test_a_short_wide_matrix_gives_the_same_subspace_from_its_gram_matrix(monkey
     X, y = random.standard_normal((420, 600)), np.arange(420) % 5
     found = []
     for many in (10**9, 1):
-        monkeypatch.setattr(tall_matrices, "MANY_COLUMNS", many)
+        monkeypatch.setattr(wide, "MANY_COLUMNS", many)
         built = build(X, Labels(y), np.arange(0, 420, 2))
         found.append(built.images @ built.images.T)
     assert np.allclose(found[0], found[1])
@@ -161,7 +161,7 @@ def test_a_short_wide_matrix_gives_the_same_subspace_from_its_gram_matrix(monkey
 @given(st.integers(0, 2**31 - 1), st.integers(1, 5), st.lists(st.integers(0, 60), max_size=6))
 def test_random_columns_do_not_depend_on_the_blocks_of_rows(seed, width, cuts):
     bounds = [0, *sorted(cuts), 60]
-    whole = tall_matrices.random_columns(seed, 0, 60, width)
-    parts = [tall_matrices.random_columns(seed, *pair, width) for pair in pairwise(bounds)]
+    whole = random_columns(seed, 0, 60, width)
+    parts = [random_columns(seed, *pair, width) for pair in pairwise(bounds)]
     assert np.array_equal(np.concatenate(parts), whole)
     assert len(np.unique(whole)) == whole.size

@@ -1,0 +1,33 @@
+"""Few wide rows, known through their inner products.
+
+What is learned from rows X (n × D) by inner products alone is learned as well from n rows E of n columns with the
+same inner products. A map Lᵀ = Eᵀ C on those is the map Xᵀ C on X.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from flrml.rows import product_transposed
+
+MANY_COLUMNS = 50  # per row: from here on, products with X Xᵀ itself are cheaper than two with X
+GRAM_ROWS = 2000  # up to which it is formed: those whose folds are held out in turn
+
+
+def is_wide(shape: tuple[int, int]) -> bool:
+    """Tell whether rows are so few and wide that their inner products take the place of the rows."""
+    return shape[0] <= GRAM_ROWS and shape[1] >= MANY_COLUMNS * shape[0]
+
+
+def with_inner_products(G: NDArray) -> NDArray[np.float64]:
+    """Return rows E with the inner products G, as a lower triangle."""
+    tiny = np.finfo(np.float64).eps * len(G) * np.trace(G)  # rows may be dependent
+    return np.linalg.cholesky(G + max(tiny, np.finfo(np.float64).tiny) * np.eye(len(G)))
+
+
+def lift(X: Any, E: NDArray, L_transposed: NDArray) -> NDArray:
+    """Return the map on the rows X that a map on rows E with their inner products stands for."""
+    C = solve_triangular(E, L_transposed, trans="T", lower=True, check_finite=False)
+    return product_transposed(X, C.astype(X.dtype))
