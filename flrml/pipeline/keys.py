@@ -9,9 +9,25 @@ def tracking_uri(configured: str) -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or configured
 
 
+def followed_by(config: dict[str, Any]) -> dict[str, str]:
+    """Return where live runs go: the experiment and the tracking store."""
+    return {"experiment": config["experiment"], "tracking_uri": tracking_uri(config["tracking_uri"])}
+
+
 def run_key(experiment: str, run: dict[str, Any]) -> str:
     """Return the key of a training: runs of one key are results of the same thing at different times."""
     return f"{experiment}/{run['dataset']}/{run['label']}/{run['seed']}"
+
+
+def point_key(experiment: str, point: dict[str, Any], value: float | None = None) -> str:
+    """Return the key of a point of a sweep, or of the whole sweep if no value is given."""
+    key = f"{experiment}/{point['dataset']}/{point['sweep']}/{point['method']}"
+    return key if value is None else f"{key}/{value}"
+
+
+def point_name(point: dict[str, Any], value: float) -> str:
+    """Return the name of a point of a sweep."""
+    return f"{point['dataset']} {point['method']} {point['sweep']} {value:g}"
 
 
 def run_name(run: dict[str, Any]) -> str:

@@ -20,17 +20,29 @@ class Progress:
     Parameters
     ----------
     folder : path
-        Folder of the training's results.
-    run : dict, optional
-        The run. If given, a new file is started; otherwise lines are added to an existing one.
+        Folder of the training's results. Without a file in it, nothing is reported.
     """
 
-    def __init__(self, folder: str | os.PathLike, run: dict[str, Any] | None = None):
+    def __init__(self, folder: str | os.PathLike):
         self.path = Path(folder) / FILE
-        if run is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.unlink(missing_ok=True)
-            self._append({"run": run}, os.O_CREAT)
+
+    def start(self, key: str, name: str, run: dict[str, Any], follow: dict[str, str]) -> None:
+        """Start a new file.
+
+        Parameters
+        ----------
+        key, name : str
+            Key and name of the run of MLflow.
+        run : dict
+            ``dataset``, ``method`` and the time at which it ``started``.
+        follow : dict
+            ``experiment`` and ``tracking_uri`` of the run.
+        """
+        tags = {"dataset": run["dataset"], "method": run["method"]}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.unlink(missing_ok=True)
+        first = {"key": key, "name": name, "started": run["started"], "tags": tags, **follow}
+        self._append({"run": first}, os.O_CREAT)
 
     def metrics(self, step: int | None = None, **values: float) -> None:
         """Report metrics, at a step of the training or at its end."""

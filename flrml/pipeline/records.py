@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from flrml.files import read_json
-from flrml.pipeline.keys import run_key, run_name
+from flrml.pipeline.keys import point_key, point_name, run_key, run_name
 from flrml.pipeline.logged_models import log_model
 from flrml.pipeline.sweeps import SWEEPS
 from flrml.pipeline.tracking import DatasetUse, RunRecord, Tracker
@@ -50,12 +50,12 @@ def of_run(path: str | Path, experiment: str) -> RunRecord:
     )
 
 
-def of_sweep(paths: list[str], experiment: str, sweep: str) -> RunRecord:
+def of_sweep(paths: list[str], experiment: str) -> RunRecord:
     """Return the record of a sweep over one data set: a parent with the curve, and a child per point."""
-    results, axis = [read_json(path) for path in paths], SWEEPS[sweep].parameter
-    first = results[0]
-    prefix = f"{experiment}/{first['dataset']}/{sweep}/{first['method']}"
-    children = [_point(result, prefix, sweep, axis) for result in results]
+    results = [read_json(path) for path in paths]
+    first, sweep = results[0], results[0]["sweep"]
+    axis = SWEEPS[sweep].parameter
+    children = [_point(result, experiment, axis) for result in results]
     ended = [child for child in children if child.failure is None]
     values = ", ".join(f"{result[axis]:g}" for result in results)
     outcome, metrics = "no point has a result", {}
@@ -64,7 +64,7 @@ def of_sweep(paths: list[str], experiment: str, sweep: str) -> RunRecord:
         metrics = {"accuracy": best.metrics["accuracy"], f"best_{axis}": best.parameters[axis]}
         outcome = f"best accuracy {100 * best.metrics['accuracy']:.1f} % at {best.parameters[axis]:g}"
     return RunRecord(
-        key=prefix,
+        key=point_key(experiment, first),
         name=f"{first['dataset']} {first['method']} {sweep}",
         parameters={name: value for name, value in first["parameters"].items() if name != axis}
         | {"swept": axis, "values": values},
@@ -98,30 +98,31 @@ def _curves(points: list[RunRecord], axis: str) -> dict[str, dict[int, float]]:
     return {name: {round(factor * point.parameters[axis]): point.metrics["accuracy"] for point in points}}
 
 
-def _point(result: dict[str, Any], prefix: str, sweep: str, axis: str) -> RunRecord:
+def _point(result: dict[str, Any], experiment: str, axis: str) -> RunRecord:
     """Return the record of one point of a sweep, over its repeats."""
     ended = [point for point in result["points"] if point["outcome"] == "ok"]
     failed = [f"{point['outcome']}: {point['reason']}" for point in result["points"] if point["outcome"] != "ok"]
     accuracies = [point["accuracy"] for point in ended]
-    metrics, series = {}, {}
+    metrics = {}
+    series = {"accuracy_by_seed": {point["seed"]: point["accuracy"] for point in ended}}
     if ended:
         # Rounded, so that the table shows 0.46 instead of 0.45999999.
         metrics = {"accuracy": round(np.mean(accuracies), 6), "accuracy_std": round(np.std(accuracies), 6)}
         if "accuracies" in ended[0]:
             means = np.mean([point["accuracies"] for point in ended], axis=0).tolist()
-            series = {"accuracy_by_batch": dict(zip(ended[0]["steps"], means, strict=True))}
+            series |= {"accuracy_by_batch": dict(zip(ended[0]["steps"], means, strict=True))}
     failure = None if ended else failed[0]
     return RunRecord(
-        key=f"{prefix}/{result[axis]}",
-        name=f"{result['dataset']} {result['method']} {sweep} {result[axis]:g}",
+        key=point_key(experiment, result, result[axis]),
+        name=point_name(result, result[axis]),
         parameters={**result["parameters"], axis: result[axis], "repeats": len(result["points"])},
         metrics=metrics,
         series=series,
-        tags=_tags(result, f"figure_{sweep}"),
+        tags=_tags(result, f"figure_{result['sweep']}"),
         note=_note(
             f"{result['method']} on {result['dataset']} with {axis} = {result[axis]:g}: "
             + (failure or f"mean accuracy {100 * metrics['accuracy']:.1f} %"),
-            f"{len(ended)} of {len(result['points'])} seeds ended; used by figure_{sweep}",
+            f"{len(ended)} of {len(result['points'])} seeds ended; used by figure_{result['sweep']}",
         ),
         failure=failure,
         started=result["started"],

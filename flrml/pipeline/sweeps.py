@@ -13,7 +13,9 @@ from flrml.files import PathLike, write_json
 from flrml.methods import METHODS, build
 from flrml.neighbors import knn_accuracy
 from flrml.pipeline.inputs import bind_spectrum, load_rows
+from flrml.pipeline.keys import point_key, point_name
 from flrml.pipeline.limits import within_limits
+from flrml.pipeline.progress import Progress
 from flrml.pipeline.provenance import provenance
 from flrml.pipeline.results import NOISE
 from flrml.pipeline.training import accepted
@@ -61,6 +63,7 @@ def run_sweep_point(
     seeds: Iterable[int],
     minutes: float,
     memory_mb: float,
+    follow: dict[str, str] | None = None,
 ) -> dict:
     """Measure the accuracy of a method at one value of a swept parameter, for several seeds.
 
@@ -78,12 +81,15 @@ def run_sweep_point(
         One training each.
     minutes, memory_mb : float
         Limits of each training.
+    follow : dict, optional
+        ``experiment`` and ``tracking_uri`` of the run of MLflow that shows the point while it is measured.
     """
-    import sklearn.neighbors  # noqa: F401  # slow to import, so here, not in the process of each training
-
     swept, method = SWEEPS[sweep], METHODS[run["method"]]
     (X, y), (X_test, y_test) = (load_rows(Path(data) / part) for part in ("train", "test"))
-    arguments, started = {}, time.time()
+    run = run | {"sweep": sweep, "started": time.time()}
+    progress, arguments = Progress(Path(out).parent), {}
+    if follow is not None:
+        progress.start(point_key(follow["experiment"], run, value), point_name(run, value), run, follow)
     if spectrum is not None:
         arguments["spectrum"] = bind_spectrum(spectrum, X, method.spectrum_kind)
 
@@ -109,14 +115,18 @@ def run_sweep_point(
         seconds = time.perf_counter() - start
         return {"accuracy": accuracy(estimator), "train_seconds": seconds, "n_iter": int(estimator.n_iter_)}
 
-    points = [
-        {"seed": seed} | within_limits(partial(train, seed), minutes=minutes, memory_mb=memory_mb) for seed in seeds
-    ]
-    record = {"sweep": sweep, swept.parameter: value, "points": points, "started": started}
+    points = []
+    for seed in seeds:
+        points.append({"seed": seed} | within_limits(partial(train, seed), minutes=minutes, memory_mb=memory_mb))
+        if points[-1]["outcome"] == "ok":
+            progress.metrics(seed, accuracy_by_seed=points[-1]["accuracy"])
+    record = {swept.parameter: value, "points": points}
     if swept.along:
         record["batch"] = describe_batch(X, y, int(value))
     result = {**run, **record, "made_by": provenance()}
     write_json(out, result)
+    ended = any(point["outcome"] == "ok" for point in points)
+    progress.end("evaluated" if ended else "failed", points[-1].get("reason"))
     return result
 
 

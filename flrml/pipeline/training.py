@@ -53,7 +53,9 @@ def train(
         ``experiment`` and ``tracking_uri`` of the run of MLflow that shows the training while it runs.
     """
     made_by = {"label": run["method"], "study": None, **run, "started": time.time(), "made_by": provenance()}
-    progress = Progress(Path(record).parent, _live_run(made_by, follow) if follow else None)
+    progress = Progress(Path(record).parent)
+    if follow is not None:
+        progress.start(run_key(follow["experiment"], made_by), run_name(made_by), made_by, follow)
     method = METHODS[run["method"]]
     scheduler = scheduler if method.takes_dask else None
 
@@ -75,9 +77,8 @@ def train(
             spectrum=bound,
             groups=open_groups(Path(data) / "train"),
         )
-        if "groups" in arguments:  # it holds rows out, with parts of scikit-learn whose import is no training
-            import sklearn.model_selection
-            import sklearn.neighbors  # noqa: F401
+        if "groups" in arguments:  # it holds rows out, with a part of scikit-learn whose import is no training
+            import sklearn.model_selection  # noqa: F401
         estimator._listener = lambda step, objective: progress.metrics(step, objective=objective)
         start = time.perf_counter()
         estimator.fit(X, y, **arguments)
@@ -141,17 +142,6 @@ def used_parameters(estimator: Any, spectrum: Spectrum | None, triplets: Any, n:
     if "n_components" in used and components is not None:
         used["n_components"] = len(components)
     return {"parameters": used, "chosen": sorted(chosen)}
-
-
-def _live_run(made_by: dict[str, Any], follow: dict[str, str]) -> dict[str, Any]:
-    """Return the first line of a progress file."""
-    return {
-        "key": run_key(follow["experiment"], made_by),
-        "name": run_name(made_by),
-        "started": made_by["started"],
-        "tags": {"dataset": made_by["dataset"], "method": made_by["method"]},
-        **follow,
-    }
 
 
 def accepted(method: str, parameters: dict[str, Any]) -> dict[str, Any]:

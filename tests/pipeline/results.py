@@ -49,6 +49,7 @@ def point(
     return {
         "dataset": dataset,
         "method": method,
+        "sweep": "batches" if batches else "margin",
         "parameters": {"n_components": 20},
         axis: value,
         "points": repeats,

@@ -11,6 +11,8 @@ from flrml.datasets import prepare
 from flrml.pipeline.decomposition import decompose_dataset
 from flrml.pipeline.evaluation import evaluate
 from flrml.pipeline.progress import FILE, Progress
+from flrml.pipeline.records import of_sweep
+from flrml.pipeline.sweeps import run_sweep_point
 from flrml.pipeline.training import train
 from flrml.pipeline.triplets import draw_for_dataset
 
@@ -28,6 +30,12 @@ def inputs(tmp_path_factory):
 
 def lines(folder):
     return [json.loads(line) for line in (folder / FILE).read_text().splitlines()]
+
+
+def start(folder, key):
+    progress = Progress(folder)
+    progress.start(key, key, {"dataset": "digits", "method": "flrml", "started": 1.0}, FOLLOW)
+    return progress
 
 
 @pytest.mark.parametrize("method", ["flrml", "mflrml", "oasis", "frml"])
@@ -51,6 +59,30 @@ def test_a_training_reports_its_objective_as_its_history_has_it(tmp_path, inputs
     assert state["state"] == "evaluated"
 
 
+@pytest.mark.parametrize(("sweep", "value"), [("margin", 0.5), ("batches", 10)])
+def test_a_point_of_a_sweep_reports_each_seed_under_the_key_of_its_result(tmp_path, inputs, sweep, value):
+    method = {"margin": "flrml", "batches": "mflrml"}[sweep]
+    run = {"dataset": "digits", "method": method, "n_neighbors": 5, "parameters": {"n_components": 10}}
+    out, spectrum = tmp_path / "point.json", inputs / "svd.npz" if method == "flrml" else None
+    limits = {"minutes": 1, "memory_mb": 3000}
+    result = run_sweep_point(
+        inputs / "digits", spectrum, out, run=run, sweep=sweep, value=value, seeds=[0, 3], follow=FOLLOW, **limits
+    )
+    first, *seeds, last = lines(tmp_path)
+    (child,) = of_sweep([out], "test").children
+    assert (first["run"]["key"], first["run"]["name"]) == (child.key, child.name)
+    assert first["run"]["started"] == result["started"] == child.started
+    assert {line["step"]: line["metrics"]["accuracy_by_seed"] for line in seeds} == child.series["accuracy_by_seed"]
+    assert list(child.series["accuracy_by_seed"]) == [0, 3]
+    assert last["state"] == "evaluated"
+    run["parameters"]["n_components"] = -1
+    run_sweep_point(
+        inputs / "digits", spectrum, out, run=run, sweep=sweep, value=value, seeds=[0], follow=FOLLOW, **limits
+    )
+    assert lines(tmp_path)[-1]["state"] == "failed"
+    assert "n_components" in lines(tmp_path)[-1]["reason"]
+
+
 def test_a_failure_is_reported_with_its_reason(tmp_path, inputs):
     run = {"dataset": "digits", "method": "mflrml", "seed": 0, "parameters": {"n_components": -1}}
     out = tmp_path / "model.npz", tmp_path / "history.json"
@@ -62,8 +94,8 @@ def test_a_failure_is_reported_with_its_reason(tmp_path, inputs):
 
 
 def test_a_new_training_starts_a_new_file_and_an_evaluation_alone_starts_none(tmp_path):
-    Progress(tmp_path, {"key": "first"}).metrics(0, objective=1.0)
-    Progress(tmp_path, {"key": "second"})
+    start(tmp_path, "first").metrics(0, objective=1.0)
+    start(tmp_path, "second")
     assert [line["run"]["key"] for line in lines(tmp_path)] == ["second"]
     (tmp_path / FILE).unlink()
     Progress(tmp_path).end("evaluated")
@@ -71,7 +103,7 @@ def test_a_new_training_starts_a_new_file_and_an_evaluation_alone_starts_none(tm
 
 
 def test_lines_of_processes_that_write_at_once_stay_whole(tmp_path):
-    Progress(tmp_path, {"key": "a"})
+    start(tmp_path, "a")
 
     def write(number):
         progress = Progress(tmp_path)

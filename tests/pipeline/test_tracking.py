@@ -207,7 +207,7 @@ def test_a_sweep_is_a_parent_with_the_curve_and_its_points_as_children(tracker, 
     contents = [point("digits", "margin_ratio", r, a) for r, a in ((0.5, [0.7, 0.9]), (1.0, [0.9]), (2.0, [-1]))]
     contents[0]["parameters"] |= {"margin_ratio": 1.0}
     for _ in range(2):
-        parent = tracker.log(of_sweep(files(tmp_path, contents), "test", "margin"))
+        parent = tracker.log(of_sweep(files(tmp_path, contents), "test"))
     found = by_name(tracker)
     assert len(found) == len(tracker.runs(every=True)) == 4
     assert found["digits flrml margin"].data.metrics["accuracy"] == 0.9
@@ -228,7 +228,7 @@ def test_a_sweep_is_a_parent_with_the_curve_and_its_points_as_children(tracker, 
 
 def test_a_sweep_over_batches_keeps_the_accuracy_by_batch(tracker, tmp_path):
     contents = [point("digits", "batch_triplets", size, [0.6, 0.8], batches=3) for size in (20, 40)]
-    parent = tracker.log(of_sweep(files(tmp_path, contents), "test", "batches"))
+    parent = tracker.log(of_sweep(files(tmp_path, contents), "test"))
     child = by_name(tracker)["digits mflrml batches 20"].info.run_id
     expected = pytest.approx({1: 0.35, 2: 0.35, 3: 0.7})
     assert curve(tracker, child, "accuracy_by_batch") == expected

@@ -35,9 +35,11 @@ class Running:
     def train(self, name, started=None, experiment=None):
         """Start a training in a folder of its own."""
         experiment = self.tracker.client.get_experiment(self.tracker.experiment_id).name
-        run = {"tracking_uri": self.tracker.uri, "experiment": experiment, "key": name, "name": name}
         self.tell(follow=str(self.folder / name))
-        return Progress(self.folder / name, run | {"started": started or time.time(), "tags": {"method": "flrml"}})
+        progress = Progress(self.folder / name)
+        run = {"dataset": "digits", "method": "flrml", "started": started or time.time()}
+        progress.start(name, name, run, {"tracking_uri": self.tracker.uri, "experiment": experiment})
+        return progress
 
     def wait_for(self, name, **expected):
         """Wait until the run of a training has a status or a number of objectives; return it."""

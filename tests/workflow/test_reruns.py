@@ -37,7 +37,7 @@ def test_an_added_sweep_point_runs_only_itself(project):
     assert project.executed(config=config) == expected
     after = project.numbers()
     assert set(after) - set(before) == {
-        f"sweeps/margin/digits/{method}/2.0.json" for method in ("flrml", "flrml-reference")
+        f"sweeps/margin/digits/{method}/2.0/point.json" for method in ("flrml", "flrml-reference")
     }
     assert before == {path: after[path] for path in before}
     assert len((project.results / "figures/margin.csv").read_text().splitlines()) == 7

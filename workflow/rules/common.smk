@@ -140,7 +140,7 @@ def sweep_files(sweep, dataset=None):
         return []
     datasets = [name for name in chosen["datasets"] if dataset in (None, name)]
     return [
-        f"{RESULTS}/sweeps/{sweep}/{name}/{method}/{value}.json"
+        f"{RESULTS}/sweeps/{sweep}/{name}/{method}/{value}/point.json"
         for name in datasets
         for method in chosen["methods"]
         for value in chosen[SWEEPS[sweep].values]

@@ -6,7 +6,7 @@ rule sweep:
         spectrum=lambda wildcards: spectrum_file(wildcards.dataset, wildcards.method),
         code=lambda wildcards: method_sources(wildcards.method, "pipeline.sweeps"),
     output:
-        f"{RESULTS}/sweeps/{{sweep}}/{{dataset}}/{{method}}/{{value}}.json",
+        f"{RESULTS}/sweeps/{{sweep}}/{{dataset}}/{{method}}/{{value}}/point.json",
     log:
         f"{RESULTS}/logs/sweeps/{{sweep}}-{{dataset}}-{{method}}-{{value}}.log",
     group:

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import flrml.pipeline.light_sklearn  # noqa: F401
+from flrml.pipeline.keys import followed_by
 from flrml.pipeline.logs import logged
 from flrml.pipeline.sweeps import SWEEPS, run_sweep_point, summary
 
@@ -16,5 +17,6 @@ with logged(snakemake.log[0]) as say:
         seeds=range(snakemake.params.repeats),
         minutes=snakemake.params.minutes,
         memory_mb=snakemake.params.memory_mb,
+        follow=followed_by(snakemake.config),
     )
     say(summary(result))

@@ -19,9 +19,9 @@ with logged(snakemake.log[0]) as say:
         points = snakemake.input.get(sweep, [])
         by_method = {}
         for path in [points] if isinstance(points, str) else points:
-            by_method.setdefault(Path(path).parent.name, []).append(path)
+            by_method.setdefault(Path(path).parts[-3], []).append(path)
         for paths in by_method.values():
-            record = of_sweep(paths, experiment, sweep)
+            record = of_sweep(paths, experiment)
             tracker.log(record)
             parents.append(record.key)
             keys += [record.key, *(child.key for child in record.children)]

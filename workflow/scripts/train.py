@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import flrml.pipeline.light_sklearn  # noqa: F401
-from flrml.pipeline.keys import tracking_uri
+from flrml.pipeline.keys import followed_by
 from flrml.pipeline.logs import logged
 from flrml.pipeline.training import train
 
@@ -16,10 +16,7 @@ with logged(snakemake.log[0]) as say:
         minutes=snakemake.params.minutes,
         memory_mb=snakemake.params.memory_mb,
         scheduler=snakemake.config["dask_scheduler"],
-        follow={
-            "experiment": snakemake.config["experiment"],
-            "tracking_uri": tracking_uri(snakemake.config["tracking_uri"]),
-        },
+        follow=followed_by(snakemake.config),
     )
     if result["outcome"] != "ok":
         say(f"{result['dataset']:>14} {result['method']:<18} ended with {result['outcome']}: {result['reason']}")
