@@ -15,9 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from flrml import MFLRML, draw_triplets, knn_accuracy
-from flrml.batches import read_batch
 from flrml.pipeline.inputs import load_rows
-from flrml.triplets import contrast_matrix, triplet_counts
+from flrml.triplets import TripletsByAnchor
 
 NAMES = ("ng20", "m10-16", "mnist")
 # Workers, and the mini-batches that each learns between two averages.
@@ -30,13 +29,12 @@ class Worker:
 
     def __init__(self, X: Any, y: np.ndarray, seed: int):
         self.X, self.triplets = X, draw_triplets(y, 5, np.random.RandomState(seed))
-        self.counts = triplet_counts(self.triplets, X.shape[0])
+        self.by_anchor = TripletsByAnchor(self.triplets)
 
     def learn(self, model: MFLRML) -> None:
         """Learn one mini-batch."""
-        rows = model._draw_batch(self.triplets, self.X.shape[0])
-        contrasts = contrast_matrix(*(count[rows][:, rows] for count in self.counts))
-        model._apply(model._learn_batch(read_batch(self.X, rows), contrasts))
+        drawn = model._draw_batch(self.triplets, self.X.shape[0], first=True)
+        model._apply(model._learn_batch(model._read_batch(self.X, self.by_anchor, *drawn)))
 
 
 def averaged(X: Any, y: np.ndarray, scheme: tuple[int, int], total: int, seed: int) -> MFLRML:

@@ -15,6 +15,28 @@ WELL_CONDITIONED = 1e-6  # ratio of eigenvalues above which rows are far from de
 
 
 @dataclass(frozen=True)
+class Batch:
+    """The rows of a mini-batch, and what is known of them before anything is learned.
+
+    Attributes
+    ----------
+    X : rows
+        A few rows, dense or CSR.
+    contrasts : csr_matrix of shape (n, n)
+        Their rows and columns of Aᵀ.
+    basis : SingularBasis or SampleBasis
+        Their coordinates.
+    noise : ndarray of shape (d, n) or None
+        Gaussian numbers for the start, if this is the first mini-batch.
+    """
+
+    X: Any
+    contrasts: sp.csr_matrix
+    basis: "SingularBasis | SampleBasis"
+    noise: NDArray | None = None
+
+
+@dataclass(frozen=True)
 class BatchUpdate:
     """The outcome of one mini-batch.
 
@@ -36,7 +58,7 @@ class BatchUpdate:
     hinge: float
 
 
-def read_batch(X: Any, rows: NDArray) -> Any:
+def read_rows(X: Any, rows: NDArray) -> Any:
     """Read some rows of X into memory; NaN or infinity in them is an error."""
     batch = X[rows]
     values = batch.data if sp.issparse(batch) else batch
@@ -65,9 +87,9 @@ class SingularBasis:
         V = V[:, kept][:, ::-1]
         self._sigma, self._V = np.sqrt(values[kept][::-1]), V * column_signs(V)
 
-    def random(self, d: int, random: np.random.RandomState) -> NDArray:
+    def random(self, noise: NDArray) -> NDArray:
         """Return the coordinates of the batch under a map of Gaussian noise."""
-        return self._sigma[:, None] * (self._V.T @ random.standard_normal((d, len(self._V))).T)
+        return self._sigma[:, None] * (self._V.T @ noise.T)
 
     def coordinates(self, Y: NDArray) -> NDArray:
         """Return Vᵀ Y."""

@@ -4,19 +4,18 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from flrml import stiefel
-from flrml.batches import WELL_CONDITIONED, BatchUpdate, SampleBasis, SingularBasis, read_batch
+from flrml.batches import WELL_CONDITIONED, Batch, BatchUpdate, SampleBasis, SingularBasis, read_rows
 from flrml.estimators import warn_if_close
 from flrml.loss import softplus
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric, require_solution
 from flrml.rows import add_product_transposed, check_scale, gram, is_dask, product
-from flrml.threads import one_blas_thread
+from flrml.threads import one_ahead, one_blas_thread
 from flrml.triplets import TripletsByAnchor
 from flrml.wide import is_wide, lift, with_inner_products
 
@@ -183,15 +182,19 @@ class MFLRML(LowRankMetric):
             self._initialize(X.shape, X.dtype)
         T = self._check_triplets(X, y, triplets, self.n_triplets, self._random)
         by_anchor = TripletsByAnchor(T)
-        for batch in range(n_batches):
-            rows = self._draw_batch(T, X.shape[0])
-            with one_blas_thread():
-                self._apply(self._learn_batch(read_batch(X, rows), by_anchor.contrasts(rows)))
-            hinge = f"mean hinge {self.history_[-1]:.4g} margins"
-            self._log(f"mini-batch {batch + 1}/{n_batches}: {hinge}", self.history_)
-            if callback is not None:
-                self._set_map()
-                callback(self)
+
+        def read(drawn: tuple[NDArray, NDArray | None]) -> Batch:
+            return self._read_batch(X, by_anchor, *drawn)
+
+        with one_blas_thread():
+            drawn = (self._draw_batch(T, X.shape[0], first=number == 0) for number in range(n_batches))
+            for number, batch in enumerate(one_ahead(read, drawn), 1):
+                self._apply(self._learn_batch(batch))
+                hinge = f"mean hinge {self.history_[-1]:.4g} margins"
+                self._log(f"mini-batch {number}/{n_batches}: {hinge}", self.history_)
+                if callback is not None:
+                    self._set_map()
+                    callback(self)
         self._set_map()
         return self
 
@@ -203,8 +206,8 @@ class MFLRML(LowRankMetric):
         self._map, self._scale = np.zeros((n_features, d), dtype=dtype), 1.0
         self.n_iter_, self.history_ = 0, np.empty(0)
 
-    def _draw_batch(self, T: NDArray, n: int) -> NDArray:
-        """Return the samples of some random triplets, and random others up to d + 10."""
+    def _draw_batch(self, T: NDArray, n: int, *, first: bool) -> tuple[NDArray, NDArray | None]:
+        """Return the samples of some random triplets and random others up to d + 10, and noise for the start."""
         # RandomState.choice would permute all triplets.
         chosen = sample_without_replacement(len(T), min(self.batch_triplets, len(T)), random_state=self._random)
         rows = np.unique(T[chosen])
@@ -212,14 +215,20 @@ class MFLRML(LowRankMetric):
         if missing > 0:
             others = np.setdiff1d(np.arange(n), rows, assume_unique=True)
             rows = np.sort(np.concatenate((rows, self._random.choice(others, missing, replace=False))))
-        return rows
+        start = first and self.n_iter_ == 0
+        return rows, self._random.standard_normal((self._map.shape[1], len(rows))) if start else None
 
-    def _learn_batch(self, X: Any, contrasts: sp.csr_matrix) -> BatchUpdate:
-        """Make one projected gradient step on the batch X."""
-        basis = self._decompose_batch(X)
-        if self.n_iter_ == 0 and isinstance(basis, SingularBasis):
+    def _read_batch(self, X: Any, triplets: TripletsByAnchor, rows: NDArray, noise: NDArray | None) -> Batch:
+        """Read the rows of a mini-batch and compute all that does not depend on the map."""
+        batch = read_rows(X, rows)
+        return Batch(batch, triplets.contrasts(rows), self._decompose_batch(batch, start=noise is not None), noise)
+
+    def _learn_batch(self, batch: Batch) -> BatchUpdate:
+        """Make one projected gradient step on a mini-batch."""
+        X, contrasts, basis = batch.X, batch.contrasts, batch.basis
+        if batch.noise is not None and isinstance(basis, SingularBasis):
             # As if L were Gaussian noise, of which only the embedding of the batch matters.
-            B = basis.random(self._map.shape[1], self._random).T
+            B = basis.random(batch.noise).T
         else:
             B = basis.coordinates(product(X, self._map).astype(np.float64) * self._scale).T
         Q, P, s = self._weighted_directions(B)
@@ -238,10 +247,10 @@ class MFLRML(LowRankMetric):
         hinge = float(np.mean(np.maximum(z + margin, 0)) / margin) if margin > 0 else 0.0
         return BatchUpdate(*self._lift(X, C), s.astype(self._map.dtype), hinge)
 
-    def _decompose_batch(self, X: Any) -> SingularBasis | SampleBasis:
+    def _decompose_batch(self, X: Any, *, start: bool) -> SingularBasis | SampleBasis:
         """Return coordinates of a batch: its singular vectors, or its samples if they serve."""
         G = gram(X)
-        samples = SampleBasis.find(G) if self.n_iter_ > 0 else None
+        samples = None if start else SampleBasis.find(G)
         return SingularBasis(G, f"zero (n_features={X.shape[1]})") if samples is None else samples
 
     def _weighted_directions(self, B: NDArray) -> tuple[NDArray, NDArray, NDArray]:

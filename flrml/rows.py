@@ -24,11 +24,11 @@ BLOCK_BYTES = 64 * 2**20
 SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e8
 RUNS_PAY = 10  # ones per column from which products run by run are faster
 MANY_OCCUR = 0.9  # share of columns with entries from which leaving out the others does not pay
-CACHE_BYTES, SMALLEST_WIDTH = 2**23, 16  # of a dense factor that is read at random; columns that are read at least
+CACHE_BYTES = 2**23  # of a dense factor that is read at random
 WORTH_SORTING = 48  # columns of a dense factor from which a product repays sorting the entries by column
 PIECES = 4  # of work per thread
 GRAM_BLOCKS, WORTH_BLOCKS = 6, 200_000  # of sparse rows whose pairs give X @ X.T; entries from which that pays
-WORTH_THREADS = 5e7  # multiplications below which one thread is faster than several
+WORTH_THREADS, WORTH_THREADS_SPARSE = 5e7, 1e7  # multiplications below which one thread is faster than several
 
 
 class RowOperator(ABC):
@@ -183,24 +183,26 @@ def product(X: Any, B: NDArray) -> NDArray:
 
 
 def _csr_product(X: Any, B: NDArray) -> NDArray:
-    """Return X @ B for a CSR matrix in memory, for so many columns of B at a time that they stay in cache."""
-    if _by_column(X, B.shape[1], np.result_type(X.dtype, B.dtype).itemsize):
+    """Return X @ B for a CSR matrix in memory."""
+    n, dtype = X.shape[0], np.result_type(X.dtype, B.dtype)
+    if _by_column(X, B.shape[1], dtype.itemsize):
         return _product_by_column(X, B)
-    width = max(SMALLEST_WIDTH, CACHE_BYTES // max(1, len(B) * B.itemsize))
-    few = X.nnz * B.shape[1] < WORTH_THREADS
-    if few or (width >= B.shape[1] and n_threads() == 1):
+    if X.nnz * B.shape[1] < WORTH_THREADS_SPARSE or n_threads() == 1:
         return np.asarray(X @ B)
-    out = np.empty((X.shape[0], B.shape[1]), dtype=np.result_type(X.dtype, B.dtype))
-    blocks = _slices(X.shape[0], max(1, -(-X.shape[0] // n_threads())))
-    rows = [X[block] for block in blocks] if len(blocks) > 1 else [X]
-    for columns in _slices(B.shape[1], width):
-        part = np.ascontiguousarray(B[:, columns])
+    out = np.empty((n, B.shape[1]), dtype=dtype)
 
-        def fill(number: int, columns: slice = columns, part: NDArray = part) -> None:
-            out[blocks[number], columns] = rows[number] @ part
+    def fill(block: slice) -> None:
+        out[block] = csr_rows(X, block) @ B
 
-        in_threads(fill, range(len(blocks)))
+    in_threads(fill, _slices(n, _share(n)))
     return out
+
+
+def csr_rows(X: Any, block: slice) -> Any:
+    """Return a slice of the rows of a CSR matrix without a copy of its entries."""
+    bounds = X.indptr[block.start : block.stop + 1]
+    entries = slice(bounds[0], bounds[-1])
+    return sp.csr_matrix((X.data[entries], X.indices[entries], bounds - bounds[0]), (len(bounds) - 1, X.shape[1]))
 
 
 def _by_column(X: Any, width: int, itemsize: int) -> bool:
@@ -228,10 +230,10 @@ def product_transposed(X: Any, R: NDArray) -> NDArray:
         return X.product_transposed(R)
     out = np.zeros((X.shape[1], R.shape[1]), dtype=np.result_type(X.dtype, R.dtype))
     if not is_sparse(X):
-        # BLAS takes a fifth less time for the transposed form.
+        # BLAS takes a fifth less time for the transposed form, and a third more for narrow pieces.
         if not _worth_threads(X, R):
             return np.asarray((R.T @ X).T)
-        blocks = _slices(len(out), _share(len(out)))
+        blocks = _slices(len(out), -(-len(out) // n_threads()))
 
         def fill(block: slice) -> None:
             out[block] = (R.T @ X[:, block]).T

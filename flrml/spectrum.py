@@ -271,8 +271,7 @@ def eigen(G: NDArray) -> tuple[NDArray, NDArray]:
 
 def column_signs(basis: NDArray) -> NDArray:
     """Return signs that make the largest entry of each column positive, so that rounding does not decide them."""
-    signs = np.sign(basis[np.abs(basis).argmax(axis=0), np.arange(basis.shape[1])])
-    return np.where(signs == 0, 1, signs)
+    return np.where(basis.max(axis=0) >= -basis.min(axis=0), 1, -1).astype(basis.dtype)
 
 
 def signed(basis: NDArray, signs: NDArray, dtype: Any) -> NDArray:

@@ -3,7 +3,7 @@
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
@@ -11,6 +11,7 @@ from typing import TypeVar
 from threadpoolctl import ThreadpoolController
 
 Piece = TypeVar("Piece")
+Outcome = TypeVar("Outcome")
 
 _state = threading.local()
 
@@ -42,6 +43,22 @@ def n_threads() -> int:
     setting = os.environ.get("OMP_NUM_THREADS", "")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return int(setting) if setting.isdigit() and int(setting) > 0 else cores
+
+
+def one_ahead(work: Callable[[Piece], Outcome], items: Iterable[Piece]) -> Iterator[Outcome]:
+    """Yield the outcome of the work on each item; a thread is at work on the next one meanwhile."""
+    if n_threads() == 1:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(1) as pool:
+        started = None
+        for item in items:
+            coming = pool.submit(work, item)
+            if started is not None:
+                yield started.result()
+            started = coming
+        if started is not None:
+            yield started.result()
 
 
 def in_threads(work: Callable[[Piece], None], pieces: Sequence[Piece]) -> None:

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_info
 from flrml import rows
 from flrml.binary import SEGMENT, BinaryRows, RunRows, are_runs, find_runs, running_sums
 from flrml.rows import take_rows
-from flrml.threads import has_one_blas_thread, one_blas_thread
+from flrml.threads import has_one_blas_thread, one_ahead, one_blas_thread
 
 
 def make(kind, dtype=np.float64, n=23, n_features=11, seed=0):
@@ -104,19 +104,31 @@ def test_products_with_few_wide_rows_equal_dense_ones(threads, n, dtype, monkeyp
 
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 @pytest.mark.parametrize("threads", ["1", "3"])
-@pytest.mark.parametrize("width", [1, 3, 100])
-def test_products_in_pieces_are_the_same_number_for_number(kind, threads, width, monkeypatch):
+def test_products_in_pieces_are_the_same_number_for_number(kind, threads, monkeypatch):
     X = make(kind, np.float32)[1]
     random = np.random.RandomState(1)
     B, R = random.standard_normal((11, 7)).astype(np.float32), random.standard_normal((23, 7)).astype(np.float32)
     whole, whole_transposed = rows.product(X, B), rows.product_transposed(X, R)
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
     monkeypatch.setattr(rows, "WORTH_THREADS", 0)
-    monkeypatch.setattr(rows, "SMALLEST_WIDTH", width)
-    monkeypatch.setattr(rows, "CACHE_BYTES", 0)
+    monkeypatch.setattr(rows, "WORTH_THREADS_SPARSE", 0)
     with one_blas_thread():
         np.testing.assert_array_equal(rows.product(X, B), whole)
         np.testing.assert_allclose(rows.product_transposed(X, R), whole_transposed, atol=1e-6)
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_work_goes_one_item_ahead_and_keeps_the_order(threads, count, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    drawn = []
+    items = (drawn.append(number) or number for number in range(count))
+    for number, found in enumerate(one_ahead(lambda item: 10 * item, items)):
+        assert found == 10 * number
+        assert len(drawn) == min(number + int(threads), count)
+    assert len(drawn) == count
+    with pytest.raises(ZeroDivisionError):
+        list(one_ahead(lambda item: 1 / item, [1, 0, 2]))
 
 
 def test_blas_has_one_thread_inside_its_context_only():

@@ -1,7 +1,7 @@
 """M-FLRML on row blocks: the client learns, the workers keep the rows.
 
 A mini-batch has a few hundred rows. The client draws them, takes them from their workers and learns from them as
-from rows in memory, so that the result is, bit for bit, that of memory for any blocks and workers.
+from rows in memory, so that the result is that of memory for any blocks and workers.
 """
 
 from collections.abc import Callable

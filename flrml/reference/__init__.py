@@ -96,7 +96,7 @@ class ReferenceMFLRML(MFLRML):
 
     by_inner_products: ClassVar[bool] = False  # means of rows count too
 
-    def _decompose_batch(self, X: Any) -> SingularBasis:
+    def _decompose_batch(self, X: Any, *, start: bool) -> SingularBasis:
         """Decompose the batch with the mean of each row subtracted, as the code does for the whole data."""
         return SingularBasis(gram(CenteredRows(X)), f"constant (n_features={X.shape[1]})")
 
