@@ -74,8 +74,6 @@ class Summary:
     ----------
     squares : ndarray of shape (D,)
         Sum of squares of each feature.
-    lengths : tuple of float
-        Shortest and longest row; rows of zeros do not count.
     largest : float
         Largest absolute value; nan if a value is not finite.
     nnz : int
@@ -85,7 +83,6 @@ class Summary:
     """
 
     squares: NDArray[np.float64]
-    lengths: tuple[float, float]
     largest: float
     nnz: int
     n_bytes: int
@@ -93,7 +90,6 @@ class Summary:
     def __add__(self, other: "Summary") -> "Summary":
         return Summary(
             self.squares + other.squares,
-            (min(self.lengths[0], other.lengths[0]), max(self.lengths[1], other.lengths[1])),
             float(np.maximum(self.largest, other.largest)),  # nan if either is
             self.nnz + other.nnz,
             self.n_bytes + other.n_bytes,
@@ -120,9 +116,9 @@ class ClusterRows(RemoteRows):
         self.filled = self._summary.nnz / max(n * n_columns, 1)
         self.sample_rows = max(3, int(SAMPLE_BYTES * n / max(self._summary.n_bytes, 1)))
 
-    def squares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the mean square of each feature, and the lengths of the shortest and the longest row."""
-        return self._summary.squares / self.shape[0], np.array(self._summary.lengths)
+    def squares(self) -> NDArray[np.float64]:
+        """Return the mean square of each feature."""
+        return self._summary.squares / self.shape[0]
 
     def scaled(self, weights: NDArray, constant: float, scale: float, mean_square: float) -> ScaledBlocks:
         """Return the rows with scaled features."""
@@ -228,15 +224,12 @@ def _summarize(blocks: list[Any]) -> Summary:
 
 
 def _summarize_block(X: Any) -> Summary:
-    squares, lengths = squares_of(X)
-    lengths = lengths[lengths > 0]
-    extremes = (float(lengths.min(initial=np.inf)), float(lengths.max(initial=0)))
     if not is_sparse(X):
         nnz, n_bytes = X.size, X.nbytes
     else:
         nnz = X.nnz
         n_bytes = X.stored.nbytes if isinstance(X, BinaryRows) else X.data.nbytes + X.indices.nbytes
-    return Summary(squares * X.shape[0], extremes, largest_value(X), nnz, n_bytes)
+    return Summary(squares_of(X) * X.shape[0], largest_value(X), nnz, n_bytes)
 
 
 def _count(y: NDArray) -> tuple[NDArray, NDArray]:

@@ -38,8 +38,8 @@ class RidgeFLRML(LowRankMetric):
     n_components : int, default 100
         Number of directions d; at most the rank of the data.
     ridge : float or "auto", default "auto"
-        γ = ridge × mean σ² is added to the squared singular values σ² before whitening; the mean is the sum of
-        squares of X divided by min(n, D). Close to 0, the data are whitened; a large one keeps their own geometry.
+        γ = ridge × the mean square of a row (its squared length, of features as scaled) is added to the squared
+        singular values before whitening. Close to 0, the data are whitened; a large one keeps their own geometry.
     within : float or "auto", default "auto"
         Share ω of the scatter between classes that does not count when the data are whitened. 0 whitens by the
         total scatter, 1 by the scatter within classes.
@@ -54,7 +54,7 @@ class RidgeFLRML(LowRankMetric):
         as they are, 1 makes all of them equal. "auto" is 0.5 for discriminants (``local`` < 1), and 0 for the
         data's own geometry (``local`` = 1).
     offset : bool or "auto", default "auto"
-        Whether the map has an offset. "auto" uses one for discriminants if rows differ in length.
+        Whether the map has an offset. "auto" uses one for discriminants.
     margin : float, default 0.1
         Margin of the cosine in the rounds.
     max_samples : int or None, default None

@@ -4,8 +4,8 @@ Features differ in size by orders of magnitude: frequent and rare words, millili
 shrinks the small ones most, whether they tell classes apart or not. Each feature is therefore divided by a power of
 its root mean square: 0 leaves it as it is, 1 makes all of them equal. The map stays linear in the features.
 
-Rows of unequal length also get a constant as a further feature, which gives the map an offset. The cosine alone
-cannot tell rows apart that differ in length only.
+A constant can be a further feature, which gives the map an offset. The cosine alone cannot tell rows apart that
+differ in length only, nor a class around the origin from the others.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +20,6 @@ from flrml.binary import BinaryRows
 from flrml.ridge.tall import Tall, TallArrays
 from flrml.rows import gram, is_sparse, product, product_transposed, row_blocks
 
-EQUAL = 1e-3  # spread of the lengths of rows, relative to the longest, up to which they count as equal
 SMALLEST = 1e-6  # root mean squares below this share of the largest are raised to it
 
 
@@ -33,8 +32,8 @@ class RemoteRows(ABC):
     filled: float  # share of values that are stored
 
     @abstractmethod
-    def squares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the mean square of each feature, and lengths of rows that include the extreme ones."""
+    def squares(self) -> NDArray[np.float64]:
+        """Return the mean square of each feature."""
 
     @abstractmethod
     def scaled(self, weights: NDArray, constant: float, scale: float, mean_square: float) -> "ScaledRows":
@@ -117,7 +116,7 @@ class ScaledRows:
         return self.weights[:, None] * directions[:D], offset.astype(self.dtype)
 
 
-def scale_rows(X: Any, scale: float, offset: bool | None) -> ScaledRows:
+def scale_rows(X: Any, scale: float, offset: bool) -> ScaledRows:
     """Return scaled rows.
 
     Parameters
@@ -126,14 +125,11 @@ def scale_rows(X: Any, scale: float, offset: bool | None) -> ScaledRows:
         The data.
     scale : float
         Power of the root mean squares by which features are divided.
-    offset : bool or None
-        Whether to append a constant; None does so if rows differ in length.
+    offset : bool
+        Whether to append a constant.
     """
-    squares, lengths = squares_of(X)
+    squares = squares_of(X)
     total = float(squares.sum())
-    if offset is None:
-        lengths = lengths[lengths > 0]
-        offset = len(lengths) > 0 and lengths.min() < (1 - EQUAL) * lengths.max()
     roots = np.sqrt(np.maximum(squares, SMALLEST**2 * squares.max(initial=np.finfo(np.float64).tiny)))
     # A feature that no row has gets no weight: rounding in products with it must not count.
     weights = np.where(squares > 0, roots**-scale, 0.0)
@@ -144,13 +140,13 @@ def scale_rows(X: Any, scale: float, offset: bool | None) -> ScaledRows:
     return ScaledRows(X, weights, constant, scale, mean_square)
 
 
-def squares_of(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the mean square of each feature, and the length of each row; for remote rows, of the extreme ones."""
+def squares_of(X: Any) -> NDArray[np.float64]:
+    """Return the mean square of each feature."""
     if isinstance(X, RemoteRows):
         return X.squares()
     if isinstance(X, BinaryRows):
-        return X.column_squares() / X.shape[0], (X.counts() > 0).astype(np.float64)
-    columns, lengths = np.zeros(X.shape[1]), np.zeros(X.shape[0])
+        return X.column_squares() / X.shape[0]
+    columns = np.zeros(X.shape[1])
     for block in row_blocks(X):
         part = X[block]
         if sp.issparse(part):
@@ -158,5 +154,4 @@ def squares_of(X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         else:
             squared = np.square(part)
         columns += squared.T @ np.ones(part.shape[0], dtype=X.dtype)
-        lengths[block] = np.sqrt(squared @ np.ones(X.shape[1], dtype=X.dtype))
-    return columns / X.shape[0], lengths
+    return columns / X.shape[0]

@@ -2,12 +2,12 @@
 
 1. A fifth of the rows is held out, groups together; of few groups, each fifth in turn. Of many rows, a sample is
    searched. The held-out rows take no part in the subspace, the whitening or the map.
-2. Discriminants are tried with every power of ten among the eigenvalues of the scatter as ridge, judged by a sample
-   of the held-out rows; then the best ridge, half powers of ten around it and the other forms, judged by all.
-3. The cosine of X itself is judged by the sample. If it is far behind, the best discriminants win.
-4. Else the data's own geometry is tried as well, for two large ridges, without and with rounds.
-5. The one-standard-error rule decides: discriminants, the simpler model, are taken if the best of them is within
-   one standard error of the best candidate, else the best.
+2. Discriminants are tried with every power of ten among the eigenvalues of the scatter as ridge. By the
+   one-standard-error rule the ridge is 1 unless another is better by more than a standard error; then it is the
+   best of them and of the half powers of ten beside it.
+3. The cosine of X itself is judged by a sample. If discriminants make far fewer errors, they win.
+4. Else the data's own geometry is tried as well, for two large ridges, without and with rounds, and is taken by the
+   same rule: if it is better than the discriminants, the simpler model, by more than a standard error.
 """
 
 import functools
@@ -27,14 +27,13 @@ from flrml.ridge.supervision import N_FOLDS, Contrasts, Parts, Supervision
 from flrml.rows import take_rows
 from flrml.wide import is_wide, with_inner_products
 
-# Forms of discriminants, and the data's own geometry.
-FORMS = (Form(0.9, 0.1), Form(1.0, 0.1), Form(0.0, 0.1), Form(0.0, 1.0))
+FORMS = (Form(0.97, 0.1), Form(0.0, 1.0))  # discriminants, and the data's own geometry
 ROUNDS = 10  # more gain nothing on held-out rows
-FAR = 4.0  # standard errors behind discriminants that rounds from the own geometry do not make up for
+FEWER = 2 / 3  # of the errors of the cosine of X: discriminants that make fewer are not beaten by rounds
 FEW = 2000  # below this many groups each fold is held out in turn, and below this many rows no sample is taken
 SEARCHED = 10_000  # rows that are searched at most
 JUDGES, REFERENCES = 1500, 3000  # rows that are judged at most, and rows that are their neighbours at most
-SAMPLE = (400, 2000)  # the same for the first ridges and for the cosine of X
+SAMPLE = (400, 2000)  # the same for the cosine of X
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,28 +115,29 @@ class Selection:
 
     def __init__(self, folds: list[Fold], report: Callable[[Trial], None]):
         self.folds, self.report = folds, report
-        self.trials: list[Trial] = []  # judged by all held-out rows
-        self.first_trials: list[Trial] = []  # judged by a sample
+        self.trials: list[Trial] = []
+        self._sample_decisions = functools.cache(lambda candidate: self._decisions(candidate, True))
 
-    def score(self, candidates: Iterable[Candidate], *, sample: bool = False) -> Trial:
-        """Judge candidates by all held-out rows or by a sample of them; return the best."""
+    def score(self, candidates: Iterable[Candidate]) -> list[Trial]:
+        """Judge candidates by the held-out rows."""
         scored = []
         for candidate in candidates:
-            decisions = self._decisions(candidate, sample)
+            decisions = self._decisions(candidate, False)
             score = float(decisions.mean()) if len(decisions) else 0.0
             scored.append(Trial(candidate, score, standard_error(decisions), decisions))
             self.report(scored[-1])
-        (self.first_trials if sample else self.trials).extend(scored)
-        return functools.reduce(better, scored)
+        self.trials.extend(scored)
+        return scored
 
-    def gain(self, candidate: Candidate) -> float:
-        """Return by how many standard errors a candidate is better than the cosine of X, judged by the sample."""
-        gain = self._decisions(candidate, True) - self._cosine
-        return float(gain.mean() / max(standard_error(gain), np.finfo(np.float64).tiny)) if len(gain) else 0.0
+    def errors(self, candidate: Candidate | None) -> float:
+        """Return the share of the sample that a candidate gets wrong; None is the cosine of X."""
+        decisions = self._sample_decisions(candidate)
+        return float(1 - decisions.mean()) if len(decisions) else 0.0
 
-    @functools.cached_property
-    def _cosine(self) -> NDArray[np.float64]:
-        return self._decisions(None, True)
+    def loss(self, candidate: Candidate) -> float:
+        """Return by how many standard errors a candidate is worse than the cosine of X, judged by the sample."""
+        loss = self._sample_decisions(None) - self._sample_decisions(candidate)
+        return float(loss.mean() / max(standard_error(loss), np.finfo(np.float64).tiny)) if len(loss) else 0.0
 
     def _decisions(self, candidate: Candidate | None, sample: bool) -> NDArray[np.float64]:
         """Return the share of right decisions about each group, 1 on average if all are right."""
@@ -193,39 +193,43 @@ def select(
         return [Trial(default)]
     selection = Selection(folds, report)
     discriminants, own = ([form for form in forms if (form.local == 1) == wanted] for wanted in (False, True))
-    best: Trial | None = None
+    simple: Trial | None = None
     if discriminants:
-        first, *others = discriminants
-        ridges, powers = [default.ridge], [0.0]
-        if given["ridge"] == "auto":
-            grid = [Candidate(ridge, first, rounds) for ridge in folds[0].solver(False).ridges()]
-            ridges, powers = [selection.score(grid, sample=True).candidate.ridge], [-0.5, 0.0, 0.5]
-        best = selection.score(Candidate(ridges[0] * 10**power, first, rounds) for power in powers)
-        if others:
-            best = better(best, selection.score(Candidate(best.candidate.ridge, form, rounds) for form in others))
+        simple = _try_discriminants(selection, default, discriminants, given)
         if given["rounds"] == "auto" and not own:
-            selection.score([Candidate(best.candidate.ridge, best.candidate.form, ROUNDS)])
-    if own and (best is None or selection.gain(best.candidate) < FAR):
+            selection.score([replace(simple.candidate, rounds=ROUNDS)])
+    if own and (simple is None or selection.errors(simple.candidate) > FEWER * selection.errors(None)):
         large = folds[0].solver(True).ridges()[-1]
         ridges = [large / 10, large * 10] if given["ridge"] == "auto" else [default.ridge]
         starts = [Candidate(ridge, form, rounds) for form in own for ridge in ridges]
         selection.score(starts)
         if given["rounds"] == "auto":
             selection.score(replace(start, rounds=ROUNDS) for start in starts)
-    chosen, *rest = one_standard_error(selection.trials)
-    if own and selection.gain(chosen.candidate) < -1:
+    chosen, *rest = one_standard_error(selection.trials, simple)
+    if own and selection.loss(chosen.candidate) > 1:
         warnings.warn(
             "on held-out rows the cosine of X is better than the learned map by more than a standard error; "
             "raise n_components, or compare the rows of X as they are",
             FlrmlWarning,
             stacklevel=2,
         )
-    return [chosen, *rest, *selection.first_trials]
+    return [chosen, *rest]
 
 
-def better(one: Trial, other: Trial) -> Trial:
-    """Return the trial with the higher score, or with the larger ridge if the scores are equal."""
-    return max(one, other, key=lambda trial: (trial.score, trial.candidate.ridge))
+def _try_discriminants(selection: Selection, default: Candidate, forms: list[Form], given: dict[str, Any]) -> Trial:
+    """Score the first form with a grid of ridges, and the others with the best of them; return the best."""
+    first, solver = replace(default, form=forms[0]), selection.folds[0].solver(False)
+    if given["ridge"] == "auto":
+        trials = selection.score(replace(first, ridge=ridge) for ridge in solver.ridges())
+        simple = next(trial for trial in trials if trial.candidate.ridge == 1)
+        best = one_standard_error(trials, simple)[0]
+        if best is not simple:
+            half = [replace(first, ridge=best.candidate.ridge * 10**power) for power in (-0.5, 0.5)]
+            best = by_score([best, *selection.score(half)])[0]
+    else:
+        (best,) = selection.score([first])
+    others = [replace(best.candidate, form=form) for form in forms[1:]]
+    return by_score([best, *selection.score(others)])[0]
 
 
 def held_out(supervision: Supervision, random: np.random.RandomState) -> list[Parts]:
@@ -236,17 +240,20 @@ def held_out(supervision: Supervision, random: np.random.RandomState) -> list[Pa
     return [(rows, at_most(judges, held, random)) for rows, held in chosen]
 
 
-def one_standard_error(trials: list[Trial]) -> list[Trial]:
-    """Order trials by score, but put discriminants first if they are within one standard error of the best.
+def by_score(trials: list[Trial]) -> list[Trial]:
+    """Order trials by score; of equal ones, the larger ridge comes first."""
+    return sorted(trials, key=lambda trial: (trial.score, trial.candidate.ridge), reverse=True)
+
+
+def one_standard_error(trials: list[Trial], simple: Trial | None) -> list[Trial]:
+    """Order trials by score, but put the simple one first if it is within one standard error of the best.
 
     The error is that of the difference, as the same rows judge both.
     """
-    ordered = sorted(trials, key=lambda trial: (trial.score, trial.candidate.ridge), reverse=True)
-    best = ordered[0]
-    simple = next((trial for trial in ordered if trial.candidate.form.local < 1), best)
-    tied = best.score - simple.score <= standard_error(best.decisions - simple.decisions)
-    chosen = simple if tied else best
-    return [chosen, *(trial for trial in ordered if trial is not chosen)]
+    best, *rest = by_score(trials)
+    if simple is None or best.score - simple.score > standard_error(best.decisions - simple.decisions):
+        return [best, *rest]
+    return [simple, *(trial for trial in (best, *rest) if trial is not simple)]
 
 
 def standard_error(values: NDArray) -> float:

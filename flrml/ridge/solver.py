@@ -16,7 +16,7 @@ SCALE = 0.5  # power of the root mean squares of features that serves discrimina
 
 @dataclass(frozen=True)
 class Candidate:
-    """Ridge as a multiple of the mean σ², form and number of rounds."""
+    """Ridge as a multiple of the mean square of a row, form and number of rounds."""
 
     ridge: float
     form: Form
@@ -36,8 +36,7 @@ class Settings:
 def scaled_for(X: Any, own: bool, settings: Settings) -> ScaledRows:
     """Return the rows that candidates are solved on.
 
-    Discriminants use scaled features, and an offset if rows differ in length; the own geometry is that of the rows
-    as they are.
+    Discriminants use scaled features and an offset; the own geometry is that of the rows as they are.
 
     Parameters
     ----------
@@ -49,7 +48,7 @@ def scaled_for(X: Any, own: bool, settings: Settings) -> ScaledRows:
         What all candidates have in common.
     """
     scale = settings.scale if settings.scale is not None else 0.0 if own else SCALE
-    return scale_rows(X, scale, settings.offset if settings.offset is not None else False if own else None)
+    return scale_rows(X, scale, settings.offset if settings.offset is not None else not own)
 
 
 class Solver:
@@ -81,24 +80,23 @@ class Solver:
         random: np.random.RandomState,
     ):
         self.settings, self._scaled = settings, scaled
-        n = scaled.shape[0] if rows is None else len(rows)
-        self.mean_eigenvalue = scaled.mean_square * n / min(n, scaled.shape[1])
         shape = LEADING if own else DISCRIMINANTS
         self.subspace = build_subspace(scaled, supervision, rows, settings.d, shape, random)
         images = self.subspace.tall.learned(self.subspace.images)
         self.plane = Plane(images, supervision, settings.d, self.subspace.tall.inner([images], images))
 
     def ridges(self) -> list[float]:
-        """Return the powers of ten from the smallest to the largest eigenvalue of the scatter, over the mean σ²."""
+        """Return 1 and the powers of ten from the smallest to the largest eigenvalue of the scatter."""
         eigenvalues = self.plane.eigenvalues[[-max(self.plane.rank, 1), -1]]
-        low, high = np.floor(np.log10(np.maximum(eigenvalues, np.finfo(np.float64).tiny) / self.mean_eigenvalue))
-        return [float(10.0**exponent) for exponent in np.arange(low, high + 1)]
+        tiny = np.finfo(np.float64).tiny
+        low, high = np.floor(np.log10(np.maximum(eigenvalues, tiny) / max(self._scaled.mean_square, tiny)))
+        return [float(10.0**exponent) for exponent in np.arange(min(low, 0), max(high, 0) + 1)]
 
     def solve(
         self, candidate: Candidate, random: np.random.RandomState
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[float]]:
         """Return the map on the images, the weights of its directions, and the hinges of the rounds."""
-        A = self.plane.whitening(candidate.ridge * self.mean_eigenvalue, candidate.form.within)
+        A = self.plane.whitening(candidate.ridge * self._scaled.mean_square, candidate.form.within)
         C = self.plane.solve(A, candidate.form.local)
         C, hinges = self.plane.rounds(A, C, candidate.rounds, self.settings.margin, random)
         return C, np.einsum("ij,ij->j", C, A @ C), hinges

@@ -4,8 +4,8 @@ import numpy as np
 import scipy.linalg
 
 
-def mean_square_of_singular_values(X):
-    return np.sum(X**2) / min(X.shape)
+def mean_square_of_a_row(X):
+    return np.sum(X**2) / len(X)
 
 
 def contrasts(y):
@@ -17,7 +17,7 @@ def contrasts(y):
 
 def closed_form(X, A, y, ridge, within, local, d):
     """Weights k and the map Lᵀ (D × d). ``y`` may be None."""
-    M = X.T @ X + ridge * mean_square_of_singular_values(X) * np.eye(X.shape[1])
+    M = X.T @ X + ridge * mean_square_of_a_row(X) * np.eye(X.shape[1])
     for label in [] if y is None else set(y):
         rows = X[y == label]
         M -= within * len(rows) * np.outer(rows.mean(axis=0), rows.mean(axis=0))
@@ -29,5 +29,5 @@ def closed_form(X, A, y, ridge, within, local, d):
 
 def ridge_regression(X, y, ridge):
     """W (D × C) = Xᵀ (K + γ)⁻¹ Y for the class indicators Y."""
-    gamma = ridge * mean_square_of_singular_values(X)
+    gamma = ridge * mean_square_of_a_row(X)
     return X.T @ np.linalg.solve(X @ X.T + gamma * np.eye(len(X)), np.eye(y.max() + 1)[y])

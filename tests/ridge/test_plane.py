@@ -22,7 +22,7 @@ def test_the_closed_form_is_that_of_the_literal_matrices(problem, ridge, within,
     d = 2 if local == 0 else 7
     s, expected = literal.closed_form(X, literal.contrasts(y), y, ridge, within, local, d)
     plane = Plane(X, Labels(y), d)
-    A = plane.whitening(ridge * literal.mean_square_of_singular_values(X), within)
+    A = plane.whitening(ridge * literal.mean_square_of_a_row(X), within)
     C = plane.solve(A, local)
     assert np.allclose(np.einsum("ij,ij->j", C, A @ C), s)
     assert np.allclose(C @ C.T, expected @ expected.T, atol=1e-6 * abs(expected @ expected.T).max())
@@ -34,7 +34,7 @@ def test_the_closed_form_of_triplets_is_that_of_the_literal_matrices(problem):
     contrasts = contrast_matrix(*triplet_counts(T, 90)).toarray()
     _, expected = literal.closed_form(X, contrasts, None, 1.0, 0.9, 0.3, 5)
     plane = Plane(X, Triplets(T, 90), 5)
-    C = plane.solve(plane.whitening(literal.mean_square_of_singular_values(X), 0.9), 0.3)
+    C = plane.solve(plane.whitening(literal.mean_square_of_a_row(X), 0.9), 0.3)
     assert np.allclose(C @ C.T, expected @ expected.T)
 
 

@@ -6,6 +6,7 @@ from sklearn.preprocessing import normalize
 from flrml import RidgeFLRML, knn_accuracy
 from flrml.binary import BinaryRows, RunRows, find_runs
 from flrml.ridge.scaling import ScaledRows, scale_rows, squares_of
+from flrml.ridge.solver import Settings, scaled_for
 
 
 @pytest.fixture
@@ -54,29 +55,37 @@ def test_a_feature_that_is_always_zero_gets_a_finite_weight():
     assert found.mean_square == pytest.approx(2)
 
 
-def test_rows_of_unequal_length_get_an_offset(table):
+def test_discriminants_have_an_offset_and_the_own_geometry_has_none(table):
     X, _ = table
-    assert scale_rows(X, 0.5, None).constant > 0
-    assert scale_rows(normalize(X), 0.5, None).constant == 0
-    assert scale_rows(X, 0.5, False).constant == 0
-    assert scale_rows(normalize(X), 0.5, True).constant > 0
-    with_empty_row = np.vstack((np.zeros((1, 3)), normalize(X)))
-    assert scale_rows(with_empty_row, 0.5, None).constant == 0
+    assert scaled_for(X, False, Settings(2)).constant > 0
+    assert scaled_for(X, True, Settings(2)).constant == 0
+    for own in (False, True):
+        assert scaled_for(X, own, Settings(2, offset=False)).constant == 0
+        assert scaled_for(X, own, Settings(2, offset=True)).constant > 0
+
+
+def test_an_offset_tells_a_class_around_the_origin_apart_in_rows_of_unit_length():
+    """The middle one of three classes in a row has no direction of its own."""
+    random, y = np.random.RandomState(0), np.arange(600) % 3
+    X = normalize(np.hstack((4.0 * (y[:, None] - 1), np.zeros((600, 20)))) + random.standard_normal((600, 21)))
+
+    def accuracy(offset):
+        given = {"ridge": 1.0, "within": 0.97, "local": 0.1, "rounds": 0}
+        model = RidgeFLRML(3, **given, offset=offset, random_state=0).fit(X[:400], y[:400])
+        return knn_accuracy(model.transform(X[:400]), y[:400], model.transform(X[400:]), y[400:])
+
+    assert accuracy(True) > accuracy(False) + 0.05
 
 
 def test_squares_are_means_over_rows_of_any_kind(table):
     X, _ = table
     X = np.where(X > 1, X, 0)
     for data in (X, sp.csr_matrix(X)):
-        columns, lengths = squares_of(data)
-        assert np.allclose(columns, np.mean(X**2, axis=0))
-        assert np.allclose(lengths, np.linalg.norm(X, axis=1))
+        assert np.allclose(squares_of(data), np.mean(X**2, axis=0))
     ones = sp.csr_matrix(np.array([[1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]))
     runs, indptr = find_runs(ones.indices, ones.indptr)
     for binary in (BinaryRows(ones.indptr, ones.indices, 4), RunRows(indptr, runs, 4)):
-        columns, lengths = squares_of(binary)
-        assert np.allclose(columns, [1 / 6, 1 / 6, 1 / 3, 0])
-        assert np.allclose(lengths, [1, 1, 0])
+        assert np.allclose(squares_of(binary), [1 / 6, 1 / 6, 1 / 3, 0])
 
 
 def test_an_offset_tells_rows_apart_that_differ_in_length_alone(table):

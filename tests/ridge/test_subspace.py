@@ -69,7 +69,7 @@ def test_ridge_regression_on_the_classes_is_solved_at_full_rank(only_krylov, tal
     """Twelve blocks of ten columns reach the rank 60 of the data, so that the solution is exact."""
     X, y = tall
     found = build(X, Labels(y))
-    gamma = ridge * literal.mean_square_of_singular_values(X)
+    gamma = ridge * literal.mean_square_of_a_row(X)
     E = found.images
     C = np.linalg.solve(E.T @ E + gamma * np.eye(E.shape[1]), E.T @ np.eye(4)[y])
     expected = literal.ridge_regression(X, y, ridge)
