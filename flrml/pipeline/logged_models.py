@@ -19,9 +19,9 @@ from flrml.pipeline.models import Metric as LearnedMetric
 from flrml.pipeline.tracking import RunRecord, Tracker
 
 MAX_MODEL_BYTES = 40 * 2**20
-# Numbers of a map that compression may bring down to a quarter, but hardly further.
-MOST_NUMBERS = 4 * MAX_MODEL_BYTES // 2
-EXAMPLE_ROWS = 1  # MLflow writes them as text too, every zero of a sparse row included
+MAX_MAP_BYTES = 8 * MAX_MODEL_BYTES  # compression hardly brings a larger map down to the limit
+# Of an example at most: MLflow writes it as text, every zero of a sparse row included.
+EXAMPLE_ROWS, EXAMPLE_FEATURES = 1, 100_000
 PACKAGES = ("flrml", "numpy", "scipy", "scikit-learn")
 
 
@@ -44,12 +44,11 @@ def log_model(
         Neighbours that vote.
     """
     training = next(used for used in record.datasets if used.context == "training")
-    metric = LearnedMetric.load(model)
-    if metric.components is not None and metric.components.size > MOST_NUMBERS:
-        _leave_out(tracker, run_id, metric.components.nbytes, model)
+    if (size := Path(model).stat().st_size) > MAX_MAP_BYTES:
+        _leave_out(tracker, run_id, size, model)
         return
     X, y = load_rows(training.source)
-    fitted = MetricClassifier(metric, n_neighbors).fit(X, y)
+    fitted = MetricClassifier(LearnedMetric.load(model), n_neighbors).fit(X, y)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / classifier.FILE
         fitted.save(file)
@@ -92,7 +91,7 @@ def _save(path: Path, file: Path, rows: Any, description: Model) -> None:
         data_path=str(file),
         mlflow_model=description,
         signature=signature,
-        input_example=example,
+        input_example=example if rows.shape[1] <= EXAMPLE_FEATURES else None,
         pip_requirements=[f"{package}=={version(package)}" for package in PACKAGES],
     )
 

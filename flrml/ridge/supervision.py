@@ -147,7 +147,7 @@ class Labels:
 
     def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray]:
         """Return for each held row whether 5-NN by cosine is right."""
-        train, test = (_dense_if_filled(normalize(rows)) for rows in (Y, Y_held))
+        train, test = (dense_if_filled(normalize(rows)) for rows in (Y, Y_held))
         found = np.empty((len(held), min(N_NEIGHBORS, len(rows))), dtype=np.int64)
         for block in blocks_of(len(held), len(rows)):
             found[block] = largest(similarities(test[block], train), found.shape[1])[0]
@@ -252,7 +252,7 @@ def _apart(groups: NDArray, chosen: NDArray) -> Parts:
     return np.flatnonzero(~held), np.flatnonzero(held)
 
 
-def _dense_if_filled(Y: Any) -> Any:
+def dense_if_filled(Y: Any) -> Any:
     """Return sparse rows as a dense matrix if so many entries are filled that its products take less time."""
     filled = sp.issparse(Y) and Y.nnz > FILLED * Y.shape[0] * Y.shape[1]
     return Y.toarray() if filled else Y

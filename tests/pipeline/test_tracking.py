@@ -278,6 +278,12 @@ def test_a_logged_model_predicts_raw_rows(tracker, data, trained):
     assert found.outputs.model_outputs[0].model_id == model.model_id
 
 
+def test_a_model_of_very_many_features_has_no_example(tracker, trained, monkeypatch):
+    monkeypatch.setattr("flrml.pipeline.logged_models.EXAMPLE_FEATURES", 10)
+    (model,) = tracker.models(log_trained(tracker, trained).info.run_id)
+    assert mlflow.pyfunc.load_model(model.artifact_location).input_example is None
+
+
 def test_logging_a_model_again_stores_nothing_twice(tracker, tmp_path, trained):
     first = log_trained(tracker, trained)
     before = sorted((tmp_path / "artifacts").rglob("*"))
@@ -285,8 +291,9 @@ def test_logging_a_model_again_stores_nothing_twice(tracker, tmp_path, trained):
     assert sorted((tmp_path / "artifacts").rglob("*")) == before
 
 
-def test_a_model_too_large_is_named_instead(tracker, trained, monkeypatch):
-    monkeypatch.setattr("flrml.pipeline.logged_models.MAX_MODEL_BYTES", 10)
+@pytest.mark.parametrize("limit", ["MAX_MODEL_BYTES", "MAX_MAP_BYTES"])
+def test_a_model_too_large_is_named_instead(tracker, trained, limit, monkeypatch):
+    monkeypatch.setattr(f"flrml.pipeline.logged_models.{limit}", 10)
     found = log_trained(tracker, trained)
     assert str(trained / "model.npz") in found.data.tags["model"]
     assert tracker.models(found.info.run_id) == []
