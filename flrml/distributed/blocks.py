@@ -136,12 +136,18 @@ class RowBlocks:
         if workers == self.workers:
             return False
         self.workers = workers
-        loads, share = dict.fromkeys(workers, 0), -(-len(self.places) // len(workers))
+        least, more = divmod(len(self.places), len(workers))
+        room = {worker: least + (number < more) for number, worker in enumerate(workers)}
+        moved = []
         for number, place in enumerate(self.places):
-            if loads.get(place, share) >= share:
-                place = min(loads, key=lambda worker: loads[worker])
-            self.places[number] = place
-            loads[place] += 1
+            if room.get(place, 0) > 0:
+                room[place] -= 1
+            else:
+                moved.append(number)
+        # Neighbours stay together, so that those on disk are read as one.
+        homes = [worker for worker in workers for _ in range(room[worker])]
+        for number, home in zip(moved, homes, strict=True):
+            self.places[number] = home
         return True
 
     def through(self, operator: Callable[[Any], Any] | None) -> "RowBlocks":

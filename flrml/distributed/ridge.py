@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from flrml.binary import BinaryRows
 from flrml.distributed.blocks import RowBlocks, active_client, without_work_stealing
 from flrml.distributed.shards import Shards
-from flrml.distributed.stored import opened
+from flrml.distributed.stored import open_together
 from flrml.distributed.tall import ScaledBlocks, TallMatrix
 from flrml.distributed.waiting import gather
 from flrml.ridge.estimator import RidgeFLRML, check_classes
@@ -220,7 +220,7 @@ def _check_supervision(model: RidgeFLRML, rows: ClusterRows, y: Any, groups: Any
 
 
 def _summarize(blocks: list[Any]) -> Summary:
-    return functools.reduce(operator.add, (_summarize_block(opened(block)) for block in blocks))
+    return functools.reduce(operator.add, map(_summarize_block, open_together(blocks)))
 
 
 def _summarize_block(X: Any) -> Summary:

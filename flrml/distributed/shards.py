@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from flrml.binary import BinaryRows
 from flrml.distributed.blocks import FAN_IN, RowBlocks
-from flrml.distributed.stored import opened
+from flrml.distributed.stored import open_together
 from flrml.distributed.waiting import gather
 from flrml.rows import take_rows
 
@@ -137,7 +137,7 @@ def stack_rows(parts: list[Any]) -> Any:
 
 def _take(numbers: NDArray, blocks: list[Any]) -> Any:
     """Return some rows of a shard; their numbers ascend within each block."""
-    rows = [opened(block) for block in blocks]
+    rows = open_together(blocks)
     ends = np.cumsum([block.shape[0] for block in rows])
     parts = []
     for block, end in zip(rows, ends, strict=True):

@@ -22,6 +22,7 @@ from flrml.files import write_json
 from flrml.rows import BinaryRows, RowOperator, is_sparse, row_blocks
 
 BLOCK_BYTES = 64 * 2**20
+TOGETHER_BYTES = 256 * 2**20  # of neighbouring blocks on disk that are read as one: a worker's memory counts them
 
 
 class StoredRows:
@@ -59,6 +60,15 @@ class StoredRows:
         bounds = np.asarray(X.indptr[self.start : self.stop + 1])
         entries = slice(int(bounds[0]), int(bounds[-1]))
         return store._csr(bounds - bounds[0], X.indices[entries], X.data[entries], X.shape[1])
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the rows on disk."""
+        X = _open_once(self.path)
+        if not is_sparse(X):
+            return self.shape[0] * self.shape[1] * self.dtype.itemsize
+        entries = int(X.indptr[self.stop] - X.indptr[self.start])
+        return entries * (X.stored.itemsize if isinstance(X, BinaryRows) else X.indices.itemsize + X.data.itemsize)
 
     def __getitem__(self, key: Any) -> Any:
         """Rows in memory, dense or CSR; a second index takes columns of them."""
@@ -108,6 +118,23 @@ def opened(block: Any) -> Any:
         operator.X = opened(block.X)
         return operator
     return block.open() if isinstance(block, StoredRows) else block
+
+
+def open_together(blocks: list[Any]) -> list[Any]:
+    """Return blocks as the functions of :mod:`flrml.rows` take them, neighbours on disk as one, up to a limit.
+
+    A product adds up as many matrices of D rows as there are blocks.
+    """
+    found: list[Any] = []
+    for block in blocks:
+        last = found[-1] if found else None
+        if type(block) is type(last) is StoredRows and (last.path, last.stop) == (block.path, block.start):
+            both = StoredRows(block.path, last.start, block.stop, block.shape[1], block.dtype)
+            if both.n_bytes <= TOGETHER_BYTES:
+                found[-1] = both
+                continue
+        found.append(block)
+    return [opened(block) for block in found]
 
 
 def open_split(path: str | os.PathLike, rows_per_block: int | None = None) -> tuple[da.Array, np.ndarray]:

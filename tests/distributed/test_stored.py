@@ -7,8 +7,10 @@ import scipy.sparse as sp
 from flrml import MFLRML
 from flrml.datasets import open_split as open_in_memory
 from flrml.datasets import prepare
-from flrml.distributed import open_split
+from flrml.distributed import open_split, stored
 from flrml.distributed import prepare as prepare_blocks
+from flrml.distributed.blocks import RowBlocks
+from flrml.distributed.stored import StoredRows, open_together
 from tests.distributed.conftest import blocks
 
 
@@ -45,6 +47,29 @@ def test_a_store_opens_in_blocks_that_stay_on_disk(two, stores, layout):
     assert sum(two.nbytes(summary=False).values()) < 1e6
     model = MFLRML(5, n_batches=2, random_state=0).fit(held, labels)
     assert np.isfinite(model.components_).all()
+
+
+@pytest.mark.parametrize("layout", ["dense", "binary"])
+def test_neighbours_on_disk_are_opened_as_one(stores, layout, monkeypatch):
+    path = str(stores / layout / "train")
+    X = open_in_memory(path)[0]
+    cuts = [(0, 10), (10, 30), (30, 40), (50, 60)]  # rows 40 to 50 are elsewhere
+    parts = [StoredRows(path, start, stop, X.shape[1], X.dtype) for start, stop in cuts]
+    assert [rows.shape[0] for rows in open_together(parts)] == [40, 10]
+    expected = np.vstack((dense(X)[:40], dense(X)[50:60]))
+    np.testing.assert_array_equal(np.vstack([dense(rows) for rows in open_together(parts)]), expected)
+    monkeypatch.setattr(stored, "TOGETHER_BYTES", parts[1].n_bytes)
+    assert len(open_together(parts)) == 4
+
+
+def test_blocks_without_a_place_are_dealt_out_evenly_and_in_order(two, stores):
+    rows = RowBlocks(open_split(stores / "dense" / "train", rows_per_block=40)[0])
+    assert [rows.places.count(worker) for worker in rows.workers] == [3, 2]
+    assert rows.places == sorted(rows.places)
+    first, second = rows.workers
+    rows.places, rows.workers = [second, "gone", second, "gone", "gone"], []
+    rows.rebalance()
+    assert rows.places == [second, first, second, first, first]
 
 
 def test_blocks_are_written_as_a_prepared_data_set_and_read_back(two, tmp_path, text):
