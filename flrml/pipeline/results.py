@@ -24,10 +24,14 @@ def mean(runs: Iterable[dict[str, Any]], quantity: str) -> float | None:
     return float(np.mean(values)) if values else None
 
 
-def exponent(growth: dict[str, Any], quantity: str = "seconds") -> float | None:
-    """Return the fitted exponent of a quantity in the size of the data; seconds count per iteration."""
+def growth_curve(growth: dict[str, Any], quantity: str = "seconds") -> tuple[list[int], list[float]]:
+    """Return the sizes of the data, and a quantity of the trainings that ended; seconds count per iteration."""
     points = [point for point in growth["points"] if point["outcome"] == "ok"]
-    if len(points) < 2:
-        return None
     values = [point[quantity] / (max(point["n_iter"], 1) if quantity == "seconds" else 1) for point in points]
-    return float(np.polyfit(np.log([point["size"] for point in points]), np.log(values), 1)[0])
+    return [point["size"] for point in points], values
+
+
+def exponent(growth: dict[str, Any], quantity: str = "seconds") -> float | None:
+    """Return the fitted exponent of a quantity in the size of the data; see :func:`growth_curve`."""
+    sizes, values = growth_curve(growth, quantity)
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0]) if len(sizes) > 1 else None

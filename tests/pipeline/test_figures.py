@@ -81,6 +81,7 @@ def test_growth_leaves_out_sizes_over_the_limit(tmp_path, stem):
     assert {(row["axis"], row["quantity"]) for row in rows} == {
         (axis, quantity) for axis in "nD" for quantity in ("seconds", "peak_mb")
     }
+    assert [row["value"] for row in rows if (row["axis"], row["quantity"]) == ("n", "seconds")] == ["0.5", "1.0"]
 
 
 @pytest.mark.parametrize("name", ["convergence", "margin", "batches", "front", "growth"])

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import flrml.pipeline.light_sklearn  # noqa: F401
 from flrml.files import write_json
 from flrml.pipeline.keys import tracking_uri
 from flrml.pipeline.logs import logged

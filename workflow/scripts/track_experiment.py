@@ -1,3 +1,4 @@
+import flrml.pipeline.light_sklearn  # noqa: F401
 from flrml.files import read_json, write_json
 from flrml.pipeline.experiment import log_experiment
 from flrml.pipeline.keys import tracking_uri

@@ -19,6 +19,7 @@ from flrml.pipeline.figures.style import (
     whole_numbers,
     write_numbers,
 )
+from flrml.pipeline.results import exponent, growth_curve
 
 
 def draw_front(stem: str | Path, paths: Iterable[str]) -> None:
@@ -64,19 +65,17 @@ def draw_front(stem: str | Path, paths: Iterable[str]) -> None:
 def draw_growth(stem: str | Path, paths: Iterable[str]) -> None:
     """Draw time and peak memory against n and against D on a log scale, with fitted exponents."""
     results = [read_json(path) for path in paths]
-    quantities = (("seconds", "training time (s)"), ("peak_mb", "peak memory (MB)"))
+    quantities = (("seconds", "time of an iteration (s)"), ("peak_mb", "peak memory (MB)"))
     rows = []
     by_axis = {result["axis"]: [r for r in results if r["axis"] == result["axis"]] for result in results}
     with panels(stem, 2 * len(by_axis), columns=2, size=(3.4, 2.7)) as axes:
         for number, (axis, of_axis) in enumerate(by_axis.items()):
             for panel, (quantity, label) in zip(axes[2 * number : 2 * number + 2], quantities, strict=True):
                 for style, result in enumerate(of_axis):
-                    ended = [point for point in result["points"] if point["outcome"] == "ok"]
-                    sizes, values = ([point[key] for point in ended] for key in ("size", quantity))
+                    sizes, values = growth_curve(result, quantity)
                     name = METHODS[result["method"]].label
-                    if len(ended) > 1:
-                        exponent = np.polyfit(np.log(sizes), np.log(values), 1)[0]
-                        name += f" ~ ${axis}^{{{exponent:.2f}}}$"
+                    if (power := exponent(result, quantity)) is not None:
+                        name += f" ~ ${axis}^{{{power:.2f}}}$"
                     panel.loglog(sizes, values, marker=MARKERS[style], color=COLOURS[style], label=name)
                     rows += [
                         (result["method"], axis, size, quantity, value)
