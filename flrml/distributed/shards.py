@@ -137,14 +137,13 @@ def stack_rows(parts: list[Any]) -> Any:
 
 def _take(numbers: NDArray, blocks: list[Any]) -> Any:
     """Return some rows of a shard; their numbers ascend within each block."""
-    rows = open_together(blocks)
-    ends = np.cumsum([block.shape[0] for block in rows])
-    parts = []
-    for block, end in zip(rows, ends, strict=True):
-        start = end - block.shape[0]
+    parts, start = [], 0
+    for rows in open_together(blocks):
+        end = start + rows.shape[0]
         wanted = numbers[(numbers >= start) & (numbers < end)] - start
         if len(wanted):
-            parts.append(take_rows(block, wanted))
+            parts.append(take_rows(rows, wanted))
+        start = end
     return stack_rows(parts)
 
 

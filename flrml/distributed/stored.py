@@ -2,6 +2,7 @@
 
 import mmap
 import os
+from collections.abc import Iterator
 from copy import copy
 from functools import lru_cache
 from itertools import pairwise
@@ -120,21 +121,24 @@ def opened(block: Any) -> Any:
     return block.open() if isinstance(block, StoredRows) else block
 
 
-def open_together(blocks: list[Any]) -> list[Any]:
-    """Return blocks as the functions of :mod:`flrml.rows` take them, neighbours on disk as one, up to a limit.
+def open_together(blocks: list[Any]) -> Iterator[Any]:
+    """Yield blocks as the functions of :mod:`flrml.rows` take them, neighbours on disk as one, up to a limit.
 
-    A product adds up as many matrices of D rows as there are blocks.
+    A product adds up as many matrices of D rows as there are blocks. Each is opened when it is its turn, which
+    releases the pages of those before.
     """
-    found: list[Any] = []
+    last: Any = None
     for block in blocks:
-        last = found[-1] if found else None
         if type(block) is type(last) is StoredRows and (last.path, last.stop) == (block.path, block.start):
             both = StoredRows(block.path, last.start, block.stop, block.shape[1], block.dtype)
             if both.n_bytes <= TOGETHER_BYTES:
-                found[-1] = both
+                last = both
                 continue
-        found.append(block)
-    return [opened(block) for block in found]
+        if last is not None:
+            yield opened(last)
+        last = block
+    if last is not None:
+        yield opened(last)
 
 
 def open_split(path: str | os.PathLike, rows_per_block: int | None = None) -> tuple[da.Array, np.ndarray]:

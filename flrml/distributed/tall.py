@@ -4,7 +4,7 @@ The operations are those of :class:`flrml.ridge.tall.Tall`. Each is one task per
 worker by a tree. A product X (Xᵀ B) communicates D × p numbers from and to every worker, the others p × p.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,7 +160,7 @@ def _transposed_times(blocks: list[Any], pieces: list[NDArray], factor: NDArray)
     return out
 
 
-def _stacked(blocks: list[Any], n_bytes: int) -> Iterator[Any]:
+def _stacked(blocks: Iterable[Any], n_bytes: int) -> Iterator[Any]:
     """Yield blocks of rows, CSR matrices in memory several at once if they have less than that many bytes."""
     waiting: list[Any] = []
     for block in blocks:

@@ -56,10 +56,15 @@ def test_neighbours_on_disk_are_opened_as_one(stores, layout, monkeypatch):
     cuts = [(0, 10), (10, 30), (30, 40), (50, 60)]  # rows 40 to 50 are elsewhere
     parts = [StoredRows(path, start, stop, X.shape[1], X.dtype) for start, stop in cuts]
     assert [rows.shape[0] for rows in open_together(parts)] == [40, 10]
+    released = []
+    monkeypatch.setattr(stored, "_release_pages", released.append)
+    for number, _ in enumerate(open_together(parts), 1):
+        assert len(released) == number  # each is opened when it is its turn
+    monkeypatch.undo()
     expected = np.vstack((dense(X)[:40], dense(X)[50:60]))
     np.testing.assert_array_equal(np.vstack([dense(rows) for rows in open_together(parts)]), expected)
     monkeypatch.setattr(stored, "TOGETHER_BYTES", parts[1].n_bytes)
-    assert len(open_together(parts)) == 4
+    assert len(list(open_together(parts))) == 4
 
 
 def test_blocks_without_a_place_are_dealt_out_evenly_and_in_order(two, stores):
