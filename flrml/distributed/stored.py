@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from dask.array.core import concatenate_lookup
 from dask.sizeof import sizeof
+from distributed import get_worker
 
 from flrml.datasets import store
 from flrml.datasets.meta import describe
@@ -23,7 +24,7 @@ from flrml.files import write_json
 from flrml.rows import BinaryRows, RowOperator, is_sparse, row_blocks
 
 BLOCK_BYTES = 64 * 2**20
-TOGETHER_BYTES = 256 * 2**20  # of neighbouring blocks on disk that are read as one: a worker's memory counts them
+TOGETHER_BYTES, TOGETHER_SHARE = 256 * 2**20, 1 / 16  # of neighbouring blocks read as one; of a worker's memory
 
 
 class StoredRows:
@@ -128,10 +129,11 @@ def open_together(blocks: list[Any]) -> Iterator[Any]:
     releases the pages of those before.
     """
     last: Any = None
+    most = _together_bytes()
     for block in blocks:
         if type(block) is type(last) is StoredRows and (last.path, last.stop) == (block.path, block.start):
             both = StoredRows(block.path, last.start, block.stop, block.shape[1], block.dtype)
-            if both.n_bytes <= TOGETHER_BYTES:
+            if both.n_bytes <= most:
                 last = both
                 continue
         if last is not None:
@@ -139,6 +141,15 @@ def open_together(blocks: list[Any]) -> Iterator[Any]:
         last = block
     if last is not None:
         yield opened(last)
+
+
+def _together_bytes() -> float:
+    """Return the bytes of blocks on disk that are read as one at most: they count as memory of the worker."""
+    try:
+        limit = get_worker().memory_manager.memory_limit
+    except ValueError:  # this process is no worker
+        limit = None
+    return min(TOGETHER_BYTES, TOGETHER_SHARE * limit) if limit else TOGETHER_BYTES
 
 
 def open_split(path: str | os.PathLike, rows_per_block: int | None = None) -> tuple[da.Array, np.ndarray]:
