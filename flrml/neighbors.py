@@ -108,8 +108,11 @@ def _search_cosines(train: NDArray, test: NDArray, k: int) -> tuple[NDArray, NDA
 def largest(similarity: NDArray, k: int) -> tuple[NDArray, NDArray]:
     """Return columns and values of the k largest entries of each row, descending; may overwrite the entries."""
     if k > MOST_PASSES:
-        columns, values = _smallest(-similarity, k)
-        return columns, -values
+        most = min(k, similarity.shape[1] - 1)
+        columns = np.argpartition(-similarity, most, axis=1)[:, :k]
+        values = np.take_along_axis(similarity, columns, axis=1)
+        order = np.argsort(-values, axis=1, kind="stable")
+        return np.take_along_axis(columns, order, axis=1), np.take_along_axis(values, order, axis=1)
     each = np.arange(len(similarity))
     columns, values = (
         np.empty((len(similarity), k), dtype=np.int64),
@@ -140,17 +143,15 @@ def _search_blocks(train_rows: Any, test: Any, k: int, metric: str, W: NDArray |
         if sp.issparse(rows) and not sp.issparse(train_rows):
             rows = rows.toarray()
         similarity = _similarity(rows, train_rows)
-        cost = -(similarity.toarray() if sp.issparse(similarity) else np.asarray(similarity))
+        nearness = similarity.toarray() if sp.issparse(similarity) else np.asarray(similarity)
         if metric == "cosine":
-            cost *= 2
-            cost += 2
+            nearness = 2 * nearness - 2
         elif lengths is not None:
-            cost *= 2
-            cost += lengths
-        found, cost = _smallest(cost, k)
+            nearness = 2 * nearness - lengths
+        indices[block], nearness = largest(nearness, k)
+        distances[block] = -nearness
         if lengths is not None:
-            cost += _squared_lengths(rows)[:, None]
-        indices[block], distances[block] = found, cost
+            distances[block] += _squared_lengths(rows)[:, None]
     return indices, np.maximum(distances, 0) if metric != "bilinear" else distances
 
 
@@ -242,11 +243,3 @@ def _similarity(rows: Any, train_rows: Any) -> Any:
 def _squared_lengths(rows: Any) -> NDArray:
     squares = rows.multiply(rows).sum(axis=1) if sp.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
     return np.asarray(squares).ravel()
-
-
-def _smallest(cost: NDArray, k: int) -> tuple[NDArray, NDArray]:
-    """Return columns and values of the k smallest entries of each row, ascending."""
-    found = np.argpartition(cost, k - 1, axis=1)[:, :k] if k < cost.shape[1] else np.argsort(cost, axis=1)
-    values = np.take_along_axis(cost, found, axis=1)
-    order = np.argsort(values, axis=1, kind="stable")
-    return np.take_along_axis(found, order, axis=1), np.take_along_axis(values, order, axis=1)

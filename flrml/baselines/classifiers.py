@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 import sklearn.model_selection
 import sklearn.neighbors  # noqa: F401  # else the first fit would import them
 from numpy.typing import NDArray
@@ -19,11 +20,12 @@ from sklearn.utils._param_validation import Interval
 from flrml.baselines.common import Baseline, ValidatedMetric
 from flrml.neighbors import knn_accuracy
 from flrml.ridge.selection import held_out
-from flrml.ridge.supervision import Labels, dense_if_filled
+from flrml.ridge.supervision import Labels
 from flrml.rows import gram
 from flrml.wide import is_wide, lift, with_inner_products
 
-DENSE_VALUES = 2**26  # of sparse rows that are made dense at most
+DENSE_VALUES = 2**26  # of sparse rows that are made dense at most,
+FILLED = 0.1  # and the share of them that is stored at least
 POSITIVE = Interval(Real, 0, None, closed="neither")
 
 
@@ -45,8 +47,9 @@ class _LinearClassifier(Baseline):
         """Learn the coefficients; rows of one group are held out together."""
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         X = X[:] if not isinstance(X, np.ndarray) else X  # scikit-learn takes arrays and CSR matrices
-        if np.prod(X.shape) <= DENSE_VALUES:
-            X = dense_if_filled(X)  # which scikit-learn solves directly, in half the time
+        size = np.prod(X.shape)
+        if sp.issparse(X) and size <= DENSE_VALUES and X.nnz > FILLED * size:
+            X = X.toarray()  # which scikit-learn solves directly, in half the time
         label, random = self._check_classes(X, y), check_random_state(self.random_state)
         # The classifiers depend on inner products alone, and of few wide rows scikit-learn forms those each time.
         E = with_inner_products(gram(X)) if is_wide(X.shape) else X

@@ -150,6 +150,11 @@ class RowBlocks:
             self.places[number] = home
         return True
 
+    def memory(self) -> float:
+        """Return the bytes that workers may take together, the least of them times their number."""
+        limits = [worker["memory_limit"] for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()]
+        return len(limits) * min((limit for limit in limits if limit), default=np.inf)
+
     def through(self, operator: Callable[[Any], Any] | None) -> "RowBlocks":
         """Return the same blocks wrapped by a class of operators, or as they are."""
         if operator is None:

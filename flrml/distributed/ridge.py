@@ -15,16 +15,19 @@ from flrml.binary import BinaryRows
 from flrml.distributed.blocks import RowBlocks, active_client, without_work_stealing
 from flrml.distributed.shards import Shards
 from flrml.distributed.stored import open_together
-from flrml.distributed.tall import ScaledBlocks, TallMatrix
+from flrml.distributed.tall import SampledBlocks, ScaledBlocks, TallMatrix
 from flrml.distributed.waiting import gather
 from flrml.ridge.estimator import RidgeFLRML, check_classes
-from flrml.ridge.scaling import RemoteRows, squares_of
+from flrml.ridge.scaling import RemoteRows, ScaledRows, squares_of
 from flrml.ridge.subspace import SHORT_SIDE
 from flrml.ridge.supervision import Labels, class_contrasts, draw_rows
 from flrml.rows import check_largest, is_dask, is_sparse, largest_value
 from flrml.threads import one_blas_thread
+from flrml.wide import is_wide
 
-SAMPLE_BYTES = 2 * 2**30  # of rows that the client takes to choose the parameters
+SAMPLE_BYTES = 2 * 2**30  # of rows at most that parameters are chosen with
+WORTH_WORKERS = 2**26  # values of a sample from which on its products are faster at the workers
+SAMPLE_SHARE = 1 / 8  # of the memory of the workers that a sample may take
 
 
 def fit_ridge(model: RidgeFLRML, X: Any, y: Any, triplets: Any, groups: Any) -> RidgeFLRML:
@@ -53,9 +56,10 @@ def fit_ridge(model: RidgeFLRML, X: Any, y: Any, triplets: Any, groups: Any) -> 
     with without_work_stealing(active_client()), one_blas_thread():
         blocks = RowBlocks(X)
         blocks.check(model)
-        rows = ClusterRows(blocks)
+        rows = ClusterRows(Shards(blocks))
         random = check_random_state(model.random_state)
         supervision = _check_supervision(model, rows, y, groups)
+        rows.check()
         n = rows.shape[0]
         most = n if model.max_samples is None else min(n, model.max_samples)
         if most < n or n <= SHORT_SIDE["rows"]:  # few rows are learned from on the client
@@ -101,32 +105,63 @@ class ClusterRows(RemoteRows):
 
     Parameters
     ----------
-    blocks : RowBlocks
+    shards : Shards
         The rows.
     """
 
-    def __init__(self, blocks: RowBlocks):
-        self.shards = Shards(blocks)
-        self.shape, self.dtype = blocks.shape, blocks.dtype
-        self._summary: Summary = self.shards.sum(self.shards.map(_summarize, self.shards.futures))
-        if not np.isfinite(self._summary.largest):
+    def __init__(self, shards: Shards):
+        self.shards = shards
+        self.shape, self.dtype = shards.shape, shards.dtype
+        self._found = self.shards.sum_future(self.shards.map(_summarize, self.shards.futures))
+
+    @functools.cached_property
+    def summary(self) -> Summary:
+        """Facts about the rows, which workers gather from the start."""
+        return gather(self.shards.client, [self._found])[0]
+
+    def check(self) -> None:
+        """Raise ValueError if a value is not finite, or too large to be squared."""
+        if not np.isfinite(self.summary.largest):
             raise ValueError("Input X contains NaN or infinity")
-        check_largest(self._summary.largest)
-        n, n_columns = self.shape
-        self.filled = self._summary.nnz / max(n * n_columns, 1)
-        self.sample_rows = max(3, int(SAMPLE_BYTES * n / max(self._summary.n_bytes, 1)))
+        check_largest(self.summary.largest)
+
+    @property
+    def filled(self) -> float:
+        """Share of values that are stored."""
+        return self.summary.nnz / max(self.shape[0] * self.shape[1], 1)
+
+    @property
+    def sample_rows(self) -> int:
+        """Number of rows that the client can take at most."""
+        return max(3, int(SAMPLE_BYTES * self.shape[0] / max(self.summary.n_bytes, 1)))
 
     def squares(self) -> NDArray[np.float64]:
         """Return the mean square of each feature."""
-        return self._summary.squares / self.shape[0]
+        return self.summary.squares / self.shape[0]
 
-    def scaled(self, weights: NDArray, constant: float, scale: float, mean_square: float) -> ScaledBlocks:
+    def scaled(self, weights: NDArray, constant: float, scale: float, mean_square: float) -> ScaledRows:
         """Return the rows with scaled features."""
         return ScaledBlocks(self, weights, constant, scale, mean_square)
 
     def __getitem__(self, rows: NDArray) -> Any:
         """Take some rows to the client, in the form in which the blocks keep them."""
         return self.shards.take(rows)
+
+    def sample(self, rows: NDArray) -> Any:
+        """Return some rows: on the client, or at the workers if products with them are worth the messages."""
+        share, shape = len(rows) / self.shape[0], (len(rows), self.shape[1])
+        room = SAMPLE_SHARE * self.shards.memory()
+        if share * self.summary.nnz < WORTH_WORKERS or is_wide(shape) or share * self.summary.n_bytes > room:
+            return self[rows]
+        return SampledRows(self.shards.sample(rows))
+
+
+class SampledRows(ClusterRows):
+    """Rows of a sample, which stay at the workers."""
+
+    def scaled(self, weights: NDArray, constant: float, scale: float, mean_square: float) -> SampledBlocks:
+        """Return the rows with scaled features."""
+        return SampledBlocks(self, weights, constant, scale, mean_square)
 
 
 class BlockLabels:

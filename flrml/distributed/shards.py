@@ -4,6 +4,7 @@ A shard is a group of blocks of one worker, one for each of its threads. A task 
 holds one sum, not one per block, and a pass over the data takes a task per thread, however many blocks there are.
 """
 
+from copy import copy
 from itertools import pairwise
 from typing import Any
 
@@ -65,7 +66,7 @@ class Shards(RowBlocks):
         """Compute the labels of each shard at its worker, from a dask array with any blocks."""
         parts = []
         for place, spans in zip(self.places, self.spans, strict=True):
-            pieces = da.concatenate([y[start:stop] for start, stop in spans])
+            pieces = da.concatenate([y[start:stop] for start, stop in _joined(spans)])
             (part,) = pieces.rechunk(-1).to_delayed().ravel()
             parts.append(self.client.compute(part, workers=[place], allow_other_workers=True))
         return parts
@@ -121,6 +122,20 @@ class Shards(RowBlocks):
         places, parts = self.pick(_take, rows, self.futures)
         return take_rows(stack_rows(parts), np.argsort(places, kind="stable"))
 
+    def sample(self, rows: NDArray) -> "Shards":
+        """Return some rows, in ascending order, as shards of their own; they stay at their workers."""
+        found = copy(self)
+        located = self.locate(rows)
+        chosen = [number for number, (places, _) in enumerate(located) if len(places)]
+        found.places = [self.places[number] for number in chosen]
+        numbers, blocks = ([part[number] for number in chosen] for part in ([n for _, n in located], self.futures))
+        found.futures = [[taken] for taken in found.map(_take, numbers, blocks)]
+        bounds = [[np.searchsorted(rows, span).tolist() for span in self.spans[number]] for number in chosen]
+        found.spans = [[(start, stop) for start, stop in spans if start < stop] for spans in bounds]
+        found.sizes = [len(part) for part in numbers]
+        found.shape = (len(rows), self.shape[1])
+        return found
+
     def __getitem__(self, rows: NDArray) -> Any:
         """Bring some rows to the client, as an array or a CSR matrix."""
         return self.take(rows)[:]
@@ -133,6 +148,17 @@ def stack_rows(parts: list[Any]) -> Any:
     if isinstance(parts[0], BinaryRows):
         return type(parts[0]).concatenate(parts)
     return sp.vstack(parts, "csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans of rows, neighbours as one."""
+    found = spans[:1]
+    for start, stop in spans[1:]:
+        if start == found[-1][1]:
+            found[-1] = (found[-1][0], stop)
+        else:
+            found.append((start, stop))
+    return found
 
 
 def _take(numbers: NDArray, blocks: list[Any]) -> Any:

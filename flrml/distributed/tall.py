@@ -6,6 +6,7 @@ worker by a tree. A product X (Xᵀ B) communicates D × p numbers from and to e
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -77,16 +78,36 @@ class ScaledBlocks(ScaledRows):
         return TallMatrix(shards, [found], np.eye(self.shape[1]), self.dtype)
 
 
+class SampledBlocks(ScaledRows):
+    """Scaled rows of a sample: they are at workers, but tall matrices, which are small then, on the client."""
+
+    @cached_property
+    def _blocks(self) -> "TallBlocks":
+        return TallBlocks(self)
+
+    def gram_times(self, R: NDArray) -> NDArray:
+        """Return X (Xᵀ R)."""
+        return self._blocks.gram_times(self._at_workers(R))[np.arange(self.shape[0])]
+
+    def product_transposed(self, R: NDArray) -> NDArray:
+        """Return the transposed rows times R."""
+        return self._blocks.product_transposed(self._at_workers(R))
+
+    def _at_workers(self, R: NDArray) -> TallMatrix:
+        shards = self.X.shards
+        return TallMatrix(shards, [shards.scatter_rows(R)], np.eye(R.shape[1]), self.dtype)
+
+
 class TallBlocks:
     """Operations on tall matrices at the workers.
 
     Parameters
     ----------
-    X : ScaledBlocks of shape (n, D)
+    X : ScaledBlocks or SampledBlocks of shape (n, D)
         The data.
     """
 
-    def __init__(self, X: ScaledBlocks):
+    def __init__(self, X: ScaledBlocks | SampledBlocks):
         self.X, self.shards = X, X.X.shards
         self._squared_weights = self.shards.scatter(np.append(X.weights**2, X.dtype.type(X.constant**2)))
 
@@ -98,8 +119,8 @@ class TallBlocks:
         """Return X (Xᵀ B); workers that have joined take their share from here on."""
         shards = self.shards
         shards.rebalance()
-        scaled = shards.client.submit(_scale, self._sums(B), self._squared_weights, pure=False)
-        return self._matrix(shards.map(_times, shards.futures, shards.broadcast(scaled)), B.shape[1])
+        sums = shards.broadcast(self._sums(B, self._squared_weights))
+        return self._matrix(shards.map(_times, shards.futures, sums), B.shape[1])
 
     def learned(self, Y: TallMatrix) -> TallMatrix:
         """Return Y: all rows are learned from."""
@@ -108,8 +129,8 @@ class TallBlocks:
     def product_transposed(self, B: TallMatrix) -> NDArray:
         """Return Xᵀ B, on the client."""
         X, (sums,) = self.X, gather(self.shards.client, [self._sums(B)])
-        found = X.weights[:, None] * sums[:-1]
-        return np.vstack((found, X.dtype.type(X.constant) * sums[-1])) if X.constant else found
+        found = np.append(X.weights, X.dtype.type(X.constant))[:, None] * sums
+        return found if X.constant else found[:-1]
 
     def gram_within(self, B: TallMatrix) -> NDArray[np.float64]:
         """Return Bᵀ X Xᵀ B; the sums of D × p stay at a worker."""
@@ -136,10 +157,13 @@ class TallBlocks:
         factor = scipy.linalg.block_diag(*(P.factor for P in pieces))
         return TallMatrix(self.shards, [part for P in pieces for part in P.pieces], factor, self.X.dtype)
 
-    def _sums(self, B: TallMatrix) -> Future:
-        """Return Xᵀ B for the unscaled features, and the column sums of B below it; they stay at a worker."""
+    def _sums(self, B: TallMatrix, weights: Future | None = None) -> Future:
+        """Return Xᵀ B for the unscaled features, and the column sums of B below it, times weights.
+
+        They stay at a worker.
+        """
         shards = self.shards
-        return shards.sum_future(shards.map(_transposed_times, shards.futures, B.by_shard, B.factor))
+        return shards.sum_future(shards.map(_transposed_times, shards.futures, B.by_shard, B.factor, weights))
 
     def _matrix(self, futures: list[Future], width: int) -> TallMatrix:
         return TallMatrix(self.shards, [futures], np.eye(width), self.X.dtype)
@@ -149,7 +173,9 @@ def _random(spans: list[tuple[int, int]], seed: int, width: int, dtype: Any) -> 
     return np.concatenate([random_columns(seed, start, stop, width) for start, stop in spans]).astype(dtype)
 
 
-def _transposed_times(blocks: list[Any], pieces: list[NDArray], factor: NDArray) -> NDArray:
+def _transposed_times(
+    blocks: list[Any], pieces: list[NDArray], factor: NDArray, weights: NDArray | None
+) -> NDArray:
     out, start = np.zeros((blocks[0].shape[1] + 1, factor.shape[1]), dtype=pieces[0].dtype), 0
     for rows in _stacked(open_together(blocks), out.nbytes):
         stop = start + rows.shape[0]
@@ -157,6 +183,8 @@ def _transposed_times(blocks: list[Any], pieces: list[NDArray], factor: NDArray)
         out[:-1] += product_transposed(rows, B)
         out[-1] += B.sum(axis=0)
         start = stop
+    if weights is not None:
+        out *= weights[:, None]
     return out
 
 
@@ -177,12 +205,8 @@ def _stacked(blocks: Iterable[Any], n_bytes: int) -> Iterator[Any]:
         yield stack_rows(waiting)
 
 
-def _scale(sums: NDArray, squared_weights: NDArray) -> NDArray:
-    return sums * squared_weights[:, None]
-
-
 def _weighted_gram(sums: NDArray, squared_weights: NDArray) -> NDArray[np.float64]:
-    return (sums.T @ _scale(sums, squared_weights)).astype(np.float64)
+    return (sums.T @ (sums * squared_weights[:, None])).astype(np.float64)
 
 
 def _times(blocks: list[Any], sums: NDArray) -> NDArray:

@@ -195,7 +195,8 @@ class RidgeFLRML(LowRankMetric):
         L_transposed, offset = solver.lift(C)
         signs = column_signs(L_transposed)
         self.offset_: NDArray = (offset * signs).astype(X.dtype)
-        self._set_result((L_transposed * signs).astype(X.dtype, copy=False).T, hinges, 1 + candidate.rounds)
+        L_transposed *= signs
+        self._set_result(L_transposed.astype(X.dtype, copy=False).T, hinges, 1 + candidate.rounds)
 
     def _check_supervision(self, X: Any, y: Any, triplets: Any, groups: Any) -> Supervision:
         """Return the given triplets, else the labels, as supervision."""

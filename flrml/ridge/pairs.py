@@ -48,12 +48,6 @@ def blocks_of(n: int, width: int) -> list[slice]:
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
-def similarities(Y: Any, Z: Any) -> NDArray:
-    """Return the inner products of rows Y with rows Z, both dense or both sparse."""
-    found = Y @ Z.T
-    return found.toarray() if sp.issparse(found) else found
-
-
 def dots(Y: Any, i: NDArray, j: NDArray, step: int = 2**16) -> NDArray:
     """Return the inner products of rows i with rows j of Y."""
     if sp.issparse(Y):

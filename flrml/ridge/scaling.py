@@ -28,8 +28,16 @@ class RemoteRows(ABC):
 
     shape: tuple[int, int]
     dtype: np.dtype
-    sample_rows: int  # rows that this process can take at most
-    filled: float  # share of values that are stored
+
+    @property
+    @abstractmethod
+    def sample_rows(self) -> int:
+        """Number of rows that this process can take at most."""
+
+    @property
+    @abstractmethod
+    def filled(self) -> float:
+        """Share of values that are stored."""
 
     @abstractmethod
     def squares(self) -> NDArray[np.float64]:
@@ -42,6 +50,10 @@ class RemoteRows(ABC):
     @abstractmethod
     def __getitem__(self, rows: NDArray) -> Any:
         """Take some rows to this process."""
+
+    @abstractmethod
+    def sample(self, rows: NDArray) -> Any:
+        """Return some rows, in ascending order, to search parameters with: here, or where they are."""
 
 
 class ScaledRows:
@@ -78,6 +90,8 @@ class ScaledRows:
     def filled(self) -> float:
         """Share of the values that are stored: 1 if rows are dense."""
         n, n_columns = self.shape
+        if isinstance(self.X, RemoteRows):
+            return self.X.filled
         return self.X.nnz / max(n * n_columns, 1) if is_sparse(self.X) else 1.0
 
     def product(self, B: NDArray) -> NDArray:
@@ -91,6 +105,10 @@ class ScaledRows:
         found = product_transposed(self.X, R)
         found *= self.weights[:, None]
         return np.vstack((found, self.dtype.type(self.constant) * R.sum(axis=0))) if self.constant else found
+
+    def gram_times(self, R: NDArray) -> NDArray:
+        """Return X (Xᵀ R)."""
+        return self.product(self.product_transposed(R))
 
     def tall(self, rows: NDArray | None) -> Tall:
         """Return the operations on matrices with a row for each of the rows that are learned from; None for all."""
@@ -110,10 +128,12 @@ class ScaledRows:
         return gram(sp.csr_matrix(scaled) if sp.issparse(rows) else scaled) + self.constant**2
 
     def unscale(self, directions: NDArray) -> tuple[NDArray, NDArray]:
-        """Return the map Lᵀ (D × d) and the offset (d) on rows of X for a map on the scaled rows."""
+        """Return the map Lᵀ (D × d) and the offset (d) on rows of X for a map on the scaled rows, in its place."""
         D, d = self.X.shape[1], directions.shape[1]
         offset = self.constant * directions[D] if self.constant else np.zeros(d)
-        return self.weights[:, None] * directions[:D], offset.astype(self.dtype)
+        L_transposed = directions[:D]
+        L_transposed *= self.weights[:, None]
+        return L_transposed, offset.astype(self.dtype)
 
 
 def scale_rows(X: Any, scale: float, offset: bool) -> ScaledRows:

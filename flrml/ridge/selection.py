@@ -96,7 +96,7 @@ class Fold:
         """Return the decisions about held-out rows and the group of each; None is the cosine of X."""
         rows, held = self.sample if sample else self.all
         if candidate is None:
-            return self.supervision.judge(self.X[rows], rows, self.X[held], held)
+            return self.supervision.judge(take_rows(self.X, rows), rows, take_rows(self.X, held), held)
         images, C = self.solver(candidate.form.local == 1).subspace.images, self.solve(candidate)
         Y, Y_held = (images[some] @ C for some in (rows, held))
         return self.supervision.judge(Y, rows, Y_held, held)
@@ -162,7 +162,7 @@ def select(
     Parameters
     ----------
     X : rows of shape (n, D)
-        The training rows. Of remote ones, a sample is taken to this process.
+        The training rows. Of remote ones, a sample is searched.
     scaled : callable
         Returns them scaled, for discriminants or, if its argument is true, for the data's own geometry.
     supervision : Contrasts
@@ -184,7 +184,8 @@ def select(
     searched, known = X, cast(Supervision, supervision)
     if X.shape[0] > SEARCHED or isinstance(X, RemoteRows):
         rows = supervision.draw(min(SEARCHED, X.sample_rows) if isinstance(X, RemoteRows) else SEARCHED, random)
-        searched, known = take_rows(X, rows), supervision.subset(rows)
+        searched = X.sample(rows) if isinstance(X, RemoteRows) else take_rows(X, rows)
+        known = supervision.subset(rows)
         scaled = functools.cache(lambda own: scaled_for(searched, own, settings))
     elif is_wide(X.shape) and any(form.local == 1 for form in forms) and scaled(True).is_plain:
         searched = with_inner_products(scaled(True).gram).astype(X.dtype)

@@ -36,7 +36,7 @@ MOST_CLASSES = 150  # of more classes, the leading directions of their means sta
 SHORT_SIDE = {"rows": 400, "columns": 200}  # a side up to this length is taken whole
 DENSE = 0.1  # share of non-zeros above which rows of few columns are stored dense
 SOUND = 100  # lengths below this many units of rounding, relative to the longest, are noise
-NOT_SHORT = 0.01  # squared length of unit columns beside the basis, above which rounding is not magnified much
+NOT_SHORT = 1e-6  # squared length of unit columns beside the basis: rounding is magnified a thousand times at most
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,14 @@ class Subspace:
     dual : tall matrix with p columns, or None
         The directions are Xᵀ dual, with the rows of X that were learned from; None if they are the features
         themselves.
+    scatter : ndarray of shape (p, p)
+        EᵀE of the images E of the rows that were learned from.
     """
 
     images: Any
     tall: Tall
     dual: Any
+    scatter: NDArray[np.float64]
 
     def lift(self, C: NDArray) -> NDArray:
         """Return the map Lᵀ (D × d) on the features of a map C (p × d) on the images."""
@@ -86,7 +89,9 @@ def build_subspace(
     """
     tall, method = X.tall(rows), choose_method(X)
     if method == "columns":
-        return Subspace(X.toarray(), tall, None)
+        images = X.toarray()
+        learned = tall.learned(images)
+        return Subspace(images, tall, None, tall.inner([learned], learned))
     if method == "rows":
         whole = np.arange(X.shape[0]) if rows is None else rows
         return _in_coordinates(tall, [np.eye(len(whole))], [X.gram[:, whole]])
@@ -142,18 +147,20 @@ class _Krylov:
         """Return an orthonormal basis of what the block adds to the basis.
 
         One product with the basis and the block itself tells what remains of the block beside the basis: for unit
-        columns with the inner products C with the basis B, the Gram matrix of the rest is G − 2 CᵀC + CᵀBᵀB C. In
+        columns with the inner products C with the basis B, the Gram matrix of the rest is G − Cᵀ (BᵀB)⁻¹ C. In
         float64 it tells short lengths of a float32 block from noise. Twice is enough: the second pass removes what
-        the division by short lengths has brought back. Where no length is short, once is.
+        the division by short lengths has brought back. Where no length is very short, once is: the solver needs
+        independent columns, and BᵀB is known.
         """
         shortest = max((SOUND * np.finfo(block.dtype).eps) ** 2, SOUND * np.finfo(np.float64).eps)
         for least in (shortest, 0.5):
             C, G = self._measure(block)
             unit = 1 / np.sqrt(np.maximum(np.diag(G), np.finfo(block.dtype).tiny))
             C, G = C * unit, G * np.outer(unit, unit)
-            squares, R = np.linalg.eigh(G - 2 * C.T @ C + C.T @ self._gram @ C)
+            along = np.linalg.solve(self._gram, C)
+            squares, R = np.linalg.eigh(G - C.T @ along)
             R = R[:, squares > least] / np.sqrt(squares[squares > least])
-            factor = np.vstack((-C @ R, unit[:, None] * R))
+            factor = np.vstack((-along @ R, unit[:, None] * R))
             block = self.tall.computed(self.tall.combine([*self.basis, block], factor))
             if squares.min(initial=1) > NOT_SHORT:
                 break
@@ -174,8 +181,9 @@ class _Krylov:
 
 def _in_coordinates(tall: Tall, basis: list[Any], images: list[Any]) -> Subspace:
     """Return the subspace of the directions Xᵀ B in the orthonormal basis Xᵀ B R/√t, with BᵀKB = R diag(t) Rᵀ."""
-    T = tall.inner(basis, tall.learned(tall.side_by_side(images)))
+    learned = tall.learned(tall.side_by_side(images))
+    T, G = np.split(tall.inner([*basis, learned], learned), 2)
     t, R = np.linalg.eigh((T + T.T) / 2)
     sound = t > SOUND * np.finfo(images[0].dtype).eps * max(t[-1], 0)
     C = R[:, sound] / np.sqrt(t[sound])
-    return Subspace(tall.combine(images, C), tall, tall.combine(basis, C))
+    return Subspace(tall.combine(images, C), tall, tall.combine(basis, C), C.T @ G @ C)

@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flrml.neighbors import largest, majority_vote
-from flrml.ridge.pairs import blocks_of, dots, inside_margin, similarities
+from flrml.neighbors import largest, majority_vote, nearest
+from flrml.ridge.pairs import blocks_of, dots, inside_margin
 from flrml.rows import normalize
 from flrml.triplets import contrast_matrix, triplet_counts
 
@@ -21,7 +21,6 @@ Parts = tuple[NDArray, NDArray]  # rows to learn from, and rows to validate on
 
 N_NEIGHBORS = 5  # positives and negatives of an anchor, and neighbours that vote
 N_FOLDS = 5
-FILLED = 0.1  # share of non-zeros from which products of dense rows take less time than those of sparse ones
 
 
 class Contrasts(Protocol):
@@ -147,10 +146,7 @@ class Labels:
 
     def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray]:
         """Return for each held row whether 5-NN by cosine is right."""
-        train, test = (dense_if_filled(normalize(rows)) for rows in (Y, Y_held))
-        found = np.empty((len(held), min(N_NEIGHBORS, len(rows))), dtype=np.int64)
-        for block in blocks_of(len(held), len(rows)):
-            found[block] = largest(similarities(test[block], train), found.shape[1])[0]
+        found = nearest(Y, Y_held, N_NEIGHBORS)[0]
         predicted = majority_vote(self.label[rows][found], np.empty(0))
         return (predicted == self.label[held]).astype(np.float64), self.groups[held]
 
@@ -222,6 +218,7 @@ class Triplets:
         place[both] = np.arange(len(both))
         T = place[self.triplets]
         T = T[(T[:, 0] >= len(rows)) & (T >= 0).all(axis=1)]
+        Y, Y_held = Y[:], Y_held[:]  # BinaryRows become CSR matrices
         U = normalize(sp.vstack((Y, Y_held), format="csr") if sp.issparse(Y) else np.vstack((Y, Y_held)))
         satisfied = dots(U, T[:, 0], T[:, 1]) > dots(U, T[:, 0], T[:, 2])
         return satisfied.astype(np.float64), self.groups[both[T[:, 0]]]
@@ -250,12 +247,6 @@ def _apart(groups: NDArray, chosen: NDArray) -> Parts:
     """Rows of the other groups, and rows of the chosen ones."""
     held = np.isin(groups, chosen)
     return np.flatnonzero(~held), np.flatnonzero(held)
-
-
-def dense_if_filled(Y: Any) -> Any:
-    """Return sparse rows as a dense matrix if so many entries are filled that its products take less time."""
-    filled = sp.issparse(Y) and Y.nnz > FILLED * Y.shape[0] * Y.shape[1]
-    return Y.toarray() if filled else Y
 
 
 def _members(number: NDArray, dtype: Any) -> sp.csr_matrix:

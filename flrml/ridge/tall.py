@@ -14,7 +14,7 @@ from flrml.wide import is_wide
 if TYPE_CHECKING:
     from flrml.ridge.scaling import ScaledRows
 
-CACHED_BYTES = 2**18  # of float64 rows that are multiplied at a time
+CACHED_BYTES = 2**18  # of rows that are multiplied at a time
 
 
 class Tall(Protocol):
@@ -70,7 +70,7 @@ class TallArrays:
 
     def gram_times(self, B: NDArray) -> NDArray:
         """Return X (Xᵀ B), for all rows of X."""
-        return self._K @ B if self._K is not None else self.X.product(self.product_transposed(B))
+        return self._K @ B if self._K is not None else self.X.gram_times(self._for_all_rows(B))
 
     def learned(self, Y: NDArray) -> NDArray:
         """Return the rows that are learned from."""
@@ -78,11 +78,7 @@ class TallArrays:
 
     def product_transposed(self, B: NDArray) -> NDArray:
         """Return Xᵀ B."""
-        if self.rows is not None:
-            scattered = np.zeros((self.X.shape[0], B.shape[1]), dtype=B.dtype)
-            scattered[self.rows] = B
-            B = scattered
-        return self.X.product_transposed(B)
+        return self.X.product_transposed(self._for_all_rows(B))
 
     def gram_within(self, B: NDArray) -> NDArray[np.float64]:
         """Return Bᵀ X Xᵀ B."""
@@ -105,6 +101,14 @@ class TallArrays:
         """Return [P₁ P₂ …]."""
         return np.hstack(pieces)
 
+    def _for_all_rows(self, B: NDArray) -> NDArray:
+        """Return B with rows of zeros for the rows that are not learned from."""
+        if self.rows is None:
+            return B
+        found = np.zeros((self.X.shape[0], B.shape[1]), dtype=B.dtype)
+        found[self.rows] = B
+        return found
+
 
 def random_columns(seed: int, start: int, stop: int, width: int) -> NDArray[np.float64]:
     """Return rows ``start`` to ``stop`` of an endless matrix of random numbers, whatever the rows around them."""
@@ -116,21 +120,30 @@ def random_columns(seed: int, start: int, stop: int, width: int) -> NDArray[np.f
 def inner(pieces: list[NDArray], others: list[NDArray]) -> NDArray[np.float64]:
     """Return [P₁ P₂ …]ᵀ [Q₁ Q₂ …] of arrays, summed in float64."""
     widths = [sum(P.shape[1] for P in parts) for parts in (pieces, others)]
-    out, step = np.zeros(widths), max(1, CACHED_BYTES // max(8 * sum(widths), 1))
-    for start in range(0, len(others[0]), step):
-        block = slice(start, start + step)
-        out += _side_by_side(pieces, block).T @ _side_by_side(others, block)
+    out, n, step = np.zeros(widths), len(others[0]), _cached_rows(8 * sum(widths))
+    # Memory is asked for once: Dask's workers give it back whenever an array is deleted, which doubles the time.
+    left, right, part = np.empty((min(step, n), widths[0])), np.empty((min(step, n), widths[1])), np.empty(widths)
+    for start in range(0, n, step):
+        out += np.matmul(_side_by_side(pieces, start, left).T, _side_by_side(others, start, right), out=part)
     return out
 
 
 def combine(pieces: list[NDArray], C: NDArray) -> NDArray:
     """Return [P₁ P₂ …] C of arrays."""
-    ends = np.cumsum([P.shape[1] for P in pieces])
-    out = np.zeros((len(pieces[0]), C.shape[1]), dtype=pieces[0].dtype)
-    for P, end in zip(pieces, ends, strict=True):
-        out += P @ C[end - P.shape[1] : end].astype(P.dtype)
+    n, dtype = len(pieces[0]), pieces[0].dtype
+    C, step = C.astype(dtype), _cached_rows(dtype.itemsize * sum(C.shape))
+    out, both = np.empty((n, C.shape[1]), dtype), np.empty((min(step, n), C.shape[0]), dtype)
+    for start in range(0, n, step):
+        np.matmul(_side_by_side(pieces, start, both), C, out=out[start : start + step])
     return out
 
 
-def _side_by_side(pieces: list[NDArray], rows: slice) -> NDArray[np.float64]:
-    return np.hstack([piece[rows] for piece in pieces], dtype=np.float64)
+def _cached_rows(n_bytes: int) -> int:
+    """Return how many rows of that many bytes stay in cache."""
+    return max(1, CACHED_BYTES // max(n_bytes, 1))
+
+
+def _side_by_side(pieces: list[NDArray], start: int, out: NDArray) -> NDArray:
+    """Fill an array with rows of all pieces from ``start`` on, as many as there are."""
+    rows = slice(start, min(start + len(out), len(pieces[0])))
+    return np.concatenate([piece[rows] for piece in pieces], axis=1, out=out[: rows.stop - start])

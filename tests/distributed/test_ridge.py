@@ -88,13 +88,50 @@ def test_a_fit_is_that_of_memory_for_any_blocks(two, cuts, label_cuts, seed, kin
     close(found, expected, 3e-5 if kind == "single" else 1e-5)
 
 
-def test_parameters_are_chosen_as_in_memory(two, words, monkeypatch):
+@pytest.mark.parametrize("where", ["client", "workers"])
+@pytest.mark.parametrize("searched", [500, 700])
+def test_parameters_are_chosen_as_in_memory(two, words, monkeypatch, where, searched):
     X, y = words
-    monkeypatch.setattr(selection, "SEARCHED", 500)
+    monkeypatch.setattr(selection, "SEARCHED", searched)
+    monkeypatch.setattr(ridge, "WORTH_WORKERS", np.inf if where == "client" else 0)
+    taken = []
+    monkeypatch.setattr(
+        ridge.ClusterRows, "__getitem__", lambda self, rows: taken.append(len(rows)) or self.shards.take(rows)
+    )
     expected = RidgeFLRML(12, random_state=0).fit(X, y)
     found = RidgeFLRML(12, random_state=0).fit(blocks(X, [1, 399, 200]), y)
     close(found, expected)
     np.testing.assert_allclose(found.cv_results_["score"], expected.cv_results_["score"])
+    assert (min(searched, N) in taken) == (where == "client")
+
+
+def test_a_sample_is_searched_on_the_client_if_workers_have_no_room(two, words, monkeypatch):
+    X, y = words
+    monkeypatch.setattr(ridge, "WORTH_WORKERS", 0)
+    monkeypatch.setattr(ridge, "SAMPLE_SHARE", 0)
+    monkeypatch.setattr(Shards, "sample", None)
+    RidgeFLRML(12, random_state=0).fit(blocks(X, [300, 300]), y)
+
+
+def test_voxels_are_searched_at_the_workers(two, tmp_path, monkeypatch):
+    monkeypatch.setattr(ridge, "WORTH_WORKERS", 0)
+    prepare("shapes10-16", tmp_path / "data", options={"models": [45, 1], "poses": 1})
+    X, y = open_in_memory(tmp_path / "data" / "train")
+    model = RidgeFLRML(10, rounds=0, random_state=0)
+    expected = clone(model).fit(X, y)
+    found = model.fit(*open_split(tmp_path / "data" / "train", rows_per_block=130))
+    assert set(found.cv_results_["local"]) == {0.1, 1.0}  # the own geometry is tried, beside the cosine of X
+    np.testing.assert_allclose(found.cv_results_["score"], expected.cv_results_["score"], atol=0.01)
+
+
+def test_a_sample_has_the_rows_in_their_order(two, words):
+    X, _ = words
+    rows = np.sort(np.random.RandomState(0).choice(N, 90, replace=False))
+    sample = Shards(RowBlocks(blocks(X, [7, 200, 93, 100, 150, 50]))).sample(rows)
+    some = np.array([40, 3, 89, 0, 41])
+    assert sample.shape == (90, X.shape[1])
+    assert np.array_equal(sample[np.arange(90)].toarray(), X[rows].toarray())
+    assert np.array_equal(sample[some].toarray(), X[rows[some]].toarray())
 
 
 def test_a_sample_takes_no_more_memory_of_the_client_than_it_may(two, words, monkeypatch):

@@ -35,7 +35,7 @@ def test_products_are_those_of_the_dense_rows(constant, kind):
     assert np.allclose(found.product_transposed(R), expected.T @ R)
     assert np.allclose(found.toarray(), expected)
     assert np.allclose(found.gram, expected @ expected.T)
-    L_transposed, offset = found.unscale(B)
+    L_transposed, offset = found.unscale(B.copy())
     assert np.allclose(X @ L_transposed + offset, expected @ B)
 
 
