@@ -16,19 +16,16 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 from sklearn.utils.extmath import row_norms
 
+from flrml import csr
 from flrml.binary import BinaryRows, RunRows, running_sums
-from flrml.threads import has_one_blas_thread, in_threads, n_threads
+from flrml.threads import has_one_blas_thread, in_threads, n_threads, share, slices
 
 BLOCK_BYTES = 64 * 2**20
 # Largest values of X that are sound: methods square them, and some cut singular values at an absolute size.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-6, 1e8
 RUNS_PAY = 10  # ones per column from which products run by run are faster
 MANY_OCCUR = 0.9  # share of columns with entries from which leaving out the others does not pay
-CACHE_BYTES = 2**23  # of a dense factor that is read at random
-WORTH_SORTING = 48  # columns of a dense factor from which a product repays sorting the entries by column
-PIECES = 4  # of work per thread
-GRAM_BLOCKS, WORTH_BLOCKS = 6, 200_000  # of sparse rows whose pairs give X @ X.T; entries from which that pays
-WORTH_THREADS, WORTH_THREADS_SPARSE = 5e7, 1e7  # multiplications below which one thread is faster than several
+WORTH_THREADS = 5e7  # multiplications below which one thread is faster than several
 
 
 class RowOperator(ABC):
@@ -98,7 +95,7 @@ def largest_value(X: Any) -> float:
     if isinstance(X, BinaryRows):
         return 1.0
     values = X.data if sp.issparse(X) else X
-    parts = [np.abs(values[block]).max(initial=0) for block in _slices(len(values), 2**16)]
+    parts = [np.abs(values[block]).max(initial=0) for block in slices(len(values), 2**16)]
     return float(np.max(parts, initial=0))
 
 
@@ -126,7 +123,7 @@ def row_blocks(X: Any, max_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
     n, n_columns = X.shape
     per_row = 12 * X.nnz / max(n, 1) if is_sparse(X) else n_columns * np.dtype(X.dtype).itemsize
     step = max(1, int(max_bytes / max(per_row, 1)))
-    yield from _slices(n, step)
+    yield from slices(n, step)
 
 
 def fingerprint(X: Any) -> str:
@@ -153,125 +150,87 @@ def on_disk(X: Any) -> bool:
     return False
 
 
-def product(X: Any, B: NDArray) -> NDArray:
-    """Return X @ B, with blocks of rows shared out over threads, unless BLAS does that itself."""
+def product(X: Any, B: NDArray, out: NDArray | None = None) -> NDArray:
+    """Return X @ B, with blocks of rows shared out over threads, unless BLAS does that itself.
+
+    Parameters
+    ----------
+    X : rows of shape (n, D)
+        The data.
+    B : ndarray of shape (D, p)
+        A matrix.
+    out : ndarray of shape (n, p), optional
+        Where to write the product.
+    """
+    if out is None:
+        out = np.empty((X.shape[0], B.shape[1]), dtype=np.result_type(X.dtype, B.dtype))
     if isinstance(X, RowOperator):
-        return X.product(B)
-    out = np.empty((X.shape[0], B.shape[1]), dtype=np.result_type(X.dtype, B.dtype))
-    if not is_sparse(X):
-        if not _worth_threads(X, B):
-            return np.asarray(X @ B)
+        out[:] = X.product(B)
+    elif not is_sparse(X):
 
         def multiply(block: slice) -> None:
             np.matmul(X[block], B, out=out[block])
 
-        in_threads(multiply, _slices(len(X), _share(len(X))))
-        return out
-    if sp.issparse(X) and not on_disk(X):
-        return _csr_product(X, B)
-    read = X.__getitem__
-    if _by_runs(X):
-        read, B = X.steps, np.array(B, dtype=out.dtype, order="C")
-        running_sums(B)
-    B = np.ascontiguousarray(B)
-
-    def fill(block: slice) -> None:
-        out[block] = read(block) @ B
-
-    in_threads(fill, list(_product_blocks(X)))
-    return out
-
-
-def _csr_product(X: Any, B: NDArray) -> NDArray:
-    """Return X @ B for a CSR matrix in memory."""
-    n, dtype = X.shape[0], np.result_type(X.dtype, B.dtype)
-    if _by_column(X, B.shape[1], dtype.itemsize):
-        return _product_by_column(X, B)
-    if X.nnz * B.shape[1] < WORTH_THREADS_SPARSE or n_threads() == 1:
-        return np.asarray(X @ B)
-    out = np.empty((n, B.shape[1]), dtype=dtype)
-
-    def fill(block: slice) -> None:
-        out[block] = csr_rows(X, block) @ B
-
-    in_threads(fill, _slices(n, _share(n)))
-    return out
-
-
-def csr_rows(X: Any, block: slice) -> Any:
-    """Return a slice of the rows of a CSR matrix without a copy of its entries."""
-    bounds = X.indptr[block.start : block.stop + 1]
-    entries = slice(bounds[0], bounds[-1])
-    return sp.csr_matrix((X.data[entries], X.indices[entries], bounds - bounds[0]), (len(bounds) - 1, X.shape[1]))
-
-
-def _by_column(X: Any, width: int, itemsize: int) -> bool:
-    """Tell whether a factor of that width stays in cache with a row per row of X, but not with one per column."""
-    rows, columns = (length * width * itemsize for length in X.shape)
-    return width >= WORTH_SORTING and rows <= CACHE_BYTES < columns
-
-
-def _product_by_column(X: Any, B: NDArray) -> NDArray:
-    """Return X @ B for a CSR matrix in memory, reading B once from its first row to its last."""
-    by_column = X.tocsc()
-    blocks = _slices(X.shape[1], -(-X.shape[1] // n_threads()))
-    parts: list[Any] = [None] * len(blocks)
-
-    def fill(number: int) -> None:
-        parts[number] = by_column[:, blocks[number]] @ B[blocks[number]]
-
-    in_threads(fill, range(len(blocks)))
-    return np.asarray(sum(parts[1:], start=parts[0]))
-
-
-def product_transposed(X: Any, R: NDArray) -> NDArray:
-    """Return X.T @ R, with the columns of one of them shared out over threads, unless BLAS does that itself."""
-    if isinstance(X, RowOperator):
-        return X.product_transposed(R)
-    out = np.zeros((X.shape[1], R.shape[1]), dtype=np.result_type(X.dtype, R.dtype))
-    if not is_sparse(X):
-        # BLAS takes a fifth less time for the transposed form, and a third more for narrow pieces.
-        if not _worth_threads(X, R):
-            return np.asarray((R.T @ X).T)
-        blocks = _slices(len(out), -(-len(out) // n_threads()))
+        in_threads(multiply, slices(len(X), share(len(X)) if _worth_threads(X, B) else max(len(X), 1)))
+    elif sp.issparse(X) and not on_disk(X):
+        csr.fill_product(out, X, B)
+    else:
+        read = X.__getitem__
+        if _by_runs(X):
+            read, B = X.steps, np.array(B, dtype=out.dtype, order="C")
+            running_sums(B)
+        B = np.ascontiguousarray(B)
 
         def fill(block: slice) -> None:
-            out[block] = (R.T @ X[:, block]).T
+            out[block] = read(block) @ B
 
-        in_threads(fill, blocks)
-        return out
-    if sp.issparse(X) and not on_disk(X) and _by_column(X, R.shape[1], out.itemsize):
-        columns_first = X.T.tocsr()
+        in_threads(fill, list(_product_blocks(X)))
+    return out
 
-        def multiply(block: slice) -> None:
-            out[block] = columns_first[block] @ R
 
-        in_threads(multiply, _slices(len(out), _share(len(out))))
-        return out
-    # Each block of rows adds to all of ``out``: few columns at a time bound the memory of the sum.
-    step = min(-(-R.shape[1] // n_threads()), 2 * BLOCK_BYTES // max(1, len(out) * out.itemsize))
-    columns = _slices(R.shape[1], max(1, step))
-    read = X.steps if _by_runs(X) else X.__getitem__
-    for block in [slice(None)] if sp.issparse(X) and not on_disk(X) else _product_blocks(X):
-        rows, part = read(block) if block != slice(None) else X, R[block]
+def product_transposed(X: Any, R: NDArray, out: NDArray | None = None) -> NDArray:
+    """Return X.T @ R, with the columns of one of them shared out over threads, unless BLAS does that itself.
 
-        def add(column: slice, rows: Any = rows, part: NDArray = part) -> None:
-            out[:, column] += rows.T @ np.ascontiguousarray(part[:, column])
+    Parameters
+    ----------
+    X : rows of shape (n, D)
+        The data.
+    R : ndarray of shape (n, p)
+        A matrix.
+    out : ndarray of shape (D, p), optional
+        What to add the product to.
+    """
+    if isinstance(X, RowOperator):
+        found = X.product_transposed(R)
+        return found if out is None else np.add(out, found, out=out)
+    if not is_sparse(X) and not _worth_threads(X, R):
+        # BLAS takes a fifth less time for the transposed form, and a third more for narrow pieces.
+        found = np.asarray((R.T @ X).T)
+        return found if out is None else np.add(out, found, out=out)
+    if _by_runs(X) and out is not None:
+        return np.add(out, product_transposed(X, R), out=out)
+    if out is None:
+        out = np.zeros((X.shape[1], R.shape[1]), dtype=np.result_type(X.dtype, R.dtype))
+    if not is_sparse(X):
 
-        in_threads(add, columns)
-    if _by_runs(X):
-        running_sums(out, backward=True)
+        def fill(block: slice) -> None:
+            out[block] += (R.T @ X[:, block]).T
+
+        in_threads(fill, slices(len(out), -(-len(out) // n_threads())))
+    elif sp.issparse(X) and not on_disk(X):
+        csr.add_product_transposed(out, X, R)
+    else:
+        read = X.steps if _by_runs(X) else X.__getitem__
+        for block in _product_blocks(X):
+            csr.add_product_transposed(out, read(block), R[block])
+        if _by_runs(X):
+            running_sums(out, backward=True)
     return out
 
 
 def _worth_threads(X: NDArray, B: NDArray) -> bool:
     """Tell whether a dense product is shared out here: if it is large, and BLAS has one thread."""
     return has_one_blas_thread() and n_threads() > 1 and X.size * B.shape[1] >= WORTH_THREADS
-
-
-def _share(n: int) -> int:
-    """Return the length of pieces of n: several per thread, so that one on a busy core does not delay all."""
-    return max(1, -(-n // (PIECES * n_threads())))
 
 
 def add_product_transposed(out: NDArray, X: Any, C: NDArray) -> None:
@@ -286,7 +245,7 @@ def add_product_transposed(out: NDArray, X: Any, C: NDArray) -> None:
     def add(block: slice) -> None:
         out[block if occurring is None else occurring[block]] += columns[block] @ C
 
-    in_threads(add, _slices(n_columns, step))
+    in_threads(add, slices(n_columns, step))
 
 
 def occurring_columns(X: Any) -> NDArray | None:
@@ -307,7 +266,7 @@ def gram(X: Any) -> NDArray[np.float64]:
     n = X.shape[0]
     G = np.empty((n, n))
     if sp.issparse(X) and not on_disk(X):
-        _csr_gram(X.astype(np.float64), G)
+        csr.fill_gram(G, X.astype(np.float64))
         return G
     blocks = list(row_blocks(X))
     if len(blocks) == 1 and not is_sparse(X) and (occurring := occurring_columns(X)) is not None:
@@ -320,29 +279,6 @@ def gram(X: Any) -> NDArray[np.float64]:
             G[left, right] = part.toarray() if sp.issparse(part) else part
             G[right, left] = G[left, right].T
     return G
-
-
-def _csr_gram(X: Any, G: NDArray[np.float64]) -> None:
-    """Write X @ X.T of a CSR matrix in memory to G: pairs of row blocks, each pair once."""
-    n = X.shape[0]
-    step = n if X.nnz < WORTH_BLOCKS else min(-(-n // GRAM_BLOCKS), int(np.sqrt(BLOCK_BYTES / 16)))
-    blocks = _slices(n, max(1, step))
-    rows: list[Any] = [X[block] for block in blocks]
-    columns: list[Any] = [None] * len(blocks)
-
-    def transpose(number: int) -> None:
-        columns[number] = rows[number].T.tocsr()
-
-    in_threads(transpose, range(len(blocks)))
-    pairs = [(a, b) for a in range(len(blocks)) for b in range(a, len(blocks))]
-
-    def fill(pair: tuple[int, int]) -> None:
-        a, b = pair
-        part = (rows[a] @ columns[b]).toarray()
-        G[blocks[a], blocks[b]] = part
-        G[blocks[b], blocks[a]] = part.T
-
-    in_threads(fill, pairs)
 
 
 def cross_gram(X: Any, other: Any) -> NDArray[np.float64]:
@@ -359,7 +295,7 @@ def gram_of_columns(X: Any) -> NDArray[np.float64]:
         return X.gram_of_columns()
     G = np.zeros((X.shape[1], X.shape[1]))
     step = max(1, BLOCK_BYTES // max(8 * X.shape[1], 1))
-    for block in _slices(X.shape[0], step):
+    for block in slices(X.shape[0], step):
         rows = X[block].toarray() if is_sparse(X) else X[block]
         rows = rows.astype(np.float64)
         G += rows.T @ rows
@@ -405,10 +341,6 @@ def _product_blocks(X: Any) -> Iterator[slice]:
     """Yield slices of rows for products, which read runs as they are and hence many more rows at once."""
     if _by_runs(X):
         per_row = 24 * len(X.runs) / max(X.shape[0], 1)
-        yield from _slices(X.shape[0], max(1, int(2 * BLOCK_BYTES / max(per_row, 1))))
+        yield from slices(X.shape[0], max(1, int(2 * BLOCK_BYTES / max(per_row, 1))))
     else:
         yield from row_blocks(X)
-
-
-def _slices(n: int, step: int) -> list[slice]:
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]

@@ -13,6 +13,8 @@ from threadpoolctl import ThreadpoolController
 Piece = TypeVar("Piece")
 Outcome = TypeVar("Outcome")
 
+PIECES = 4  # of work per thread
+
 _state = threading.local()
 
 
@@ -69,3 +71,13 @@ def in_threads(work: Callable[[Piece], None], pieces: Sequence[Piece]) -> None:
     else:
         with ThreadPoolExecutor(n_threads()) as pool:
             list(pool.map(work, pieces))
+
+
+def share(n: int) -> int:
+    """Return the length of pieces of n: several per thread, so that one on a busy core does not delay all."""
+    return max(1, -(-n // (PIECES * n_threads())))
+
+
+def slices(n: int, step: int) -> list[slice]:
+    """Return slices of n, each of that length but perhaps the last."""
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_info
 
-from flrml import rows
+from flrml import csr, rows
 from flrml.binary import SEGMENT, BinaryRows, RunRows, are_runs, find_runs, running_sums
 from flrml.rows import take_rows
 from flrml.threads import has_one_blas_thread, one_ahead, one_blas_thread
@@ -87,12 +87,12 @@ def test_rows_are_scaled_to_unit_length_as_by_scikit_learn(dtype, kind):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_products_with_few_wide_rows_equal_dense_ones(threads, n, dtype, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
-    monkeypatch.setattr(rows, "CACHE_BYTES", 20_000)
-    monkeypatch.setattr(rows, "WORTH_BLOCKS", 0)
+    monkeypatch.setattr(csr, "CACHE_BYTES", 20_000)
+    monkeypatch.setattr(csr, "WORTH_BLOCKS", 0)
     random = np.random.RandomState(n)
     X = sp.random(n, 400, 0.1, "csr", dtype, random)
     B, R = random.standard_normal((400, 60)).astype(dtype), random.standard_normal((n, 60)).astype(dtype)
-    assert rows._by_column(X, 60, X.dtype.itemsize)
+    assert csr._by_column(X, 60, X.dtype.itemsize)
     for found, expected in (
         (rows.product(X, B), X.toarray() @ B),
         (rows.product_transposed(X, R), X.toarray().T @ R),
@@ -100,6 +100,26 @@ def test_products_with_few_wide_rows_equal_dense_ones(threads, n, dtype, monkeyp
         np.testing.assert_allclose(found, expected, atol=1e-5)
         assert found.dtype == dtype
     np.testing.assert_allclose(rows.gram(X), X.toarray() @ X.toarray().T, atol=1e-6)
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+@pytest.mark.parametrize("kind", ["dense", "csr", "binary", "runs"])
+@pytest.mark.parametrize("long", [False, True])
+def test_products_are_written_and_added_where_they_are_wanted(kind, threads, long, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    monkeypatch.setattr(csr, "WORTH_THREADS", 0)
+    if long:
+        monkeypatch.setattr(csr, "PART_BYTES", 1)
+    dense, X = make(kind, np.float32)
+    random = np.random.RandomState(1)
+    n, n_columns = dense.shape
+    B = random.standard_normal((n_columns, 7)).astype(np.float32)
+    R = random.standard_normal((n, 7)).astype(np.float32)
+    out, sums = np.ones((n, 7), np.float32), np.ones((n_columns, 7), np.float32)
+    assert rows.product(X, B, out) is out
+    assert rows.product_transposed(X, R, sums) is sums
+    np.testing.assert_allclose(out, dense @ B, atol=1e-5)
+    np.testing.assert_allclose(sums, 1 + dense.T @ R, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["dense", "csr"])
@@ -111,7 +131,7 @@ def test_products_in_pieces_are_the_same_number_for_number(kind, threads, monkey
     whole, whole_transposed = rows.product(X, B), rows.product_transposed(X, R)
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
     monkeypatch.setattr(rows, "WORTH_THREADS", 0)
-    monkeypatch.setattr(rows, "WORTH_THREADS_SPARSE", 0)
+    monkeypatch.setattr(csr, "WORTH_THREADS", 0)
     with one_blas_thread():
         np.testing.assert_array_equal(rows.product(X, B), whole)
         np.testing.assert_allclose(rows.product_transposed(X, R), whole_transposed, atol=1e-6)

@@ -199,7 +199,10 @@ class RowBlocks:
 
     def sum(self, parts: list[Future]) -> Any:
         """Sum one array per block, on the client."""
-        return gather(self.client, [self.sum_future(parts)])[0]
+        total = self.sum_future(parts)
+        # Futures that were deleted here would send a message, and the tasks that follow would wait behind it.
+        self._summed = parts, total
+        return gather(self.client, [total])[0]
 
     def check_finite(self) -> None:
         """Raise ValueError if a block holds NaN or infinity."""

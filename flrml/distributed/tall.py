@@ -4,23 +4,21 @@ The operations are those of :class:`flrml.ridge.tall.Tall`. Each is one task per
 worker by a tree. A product X (Xᵀ B) communicates D × p numbers from and to every worker, the others p × p.
 """
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from distributed import Future
 from numpy.typing import NDArray
 
-from flrml.distributed.shards import Shards, stack_rows
+from flrml.distributed.shards import Shards
 from flrml.distributed.stored import open_together
 from flrml.distributed.waiting import gather
 from flrml.ridge.scaling import ScaledRows
 from flrml.ridge.tall import combine, inner, random_columns
-from flrml.rows import on_disk, product, product_transposed
+from flrml.rows import product, product_transposed
 
 
 @dataclass(frozen=True)
@@ -177,32 +175,15 @@ def _transposed_times(
     blocks: list[Any], pieces: list[NDArray], factor: NDArray, weights: NDArray | None
 ) -> NDArray:
     out, start = np.zeros((blocks[0].shape[1] + 1, factor.shape[1]), dtype=pieces[0].dtype), 0
-    for rows in _stacked(open_together(blocks), out.nbytes):
+    for rows in open_together(blocks):
         stop = start + rows.shape[0]
         B = _combine([piece[start:stop] for piece in pieces], factor)
-        out[:-1] += product_transposed(rows, B)
+        product_transposed(rows, B, out[:-1])
         out[-1] += B.sum(axis=0)
         start = stop
     if weights is not None:
         out *= weights[:, None]
     return out
-
-
-def _stacked(blocks: Iterable[Any], n_bytes: int) -> Iterator[Any]:
-    """Yield blocks of rows, CSR matrices in memory several at once if they have less than that many bytes."""
-    waiting: list[Any] = []
-    for block in blocks:
-        if sp.issparse(block) and not on_disk(block):
-            waiting.append(block)
-            if sum(part.data.nbytes for part in waiting) < n_bytes:
-                continue
-        elif waiting:
-            yield stack_rows(waiting)
-            waiting = []
-        yield stack_rows(waiting) if waiting else block
-        waiting = []
-    if waiting:
-        yield stack_rows(waiting)
 
 
 def _weighted_gram(sums: NDArray, squared_weights: NDArray) -> NDArray[np.float64]:
@@ -212,7 +193,7 @@ def _weighted_gram(sums: NDArray, squared_weights: NDArray) -> NDArray[np.float6
 def _times(blocks: list[Any], sums: NDArray) -> NDArray:
     out, start = np.empty((sum(block.shape[0] for block in blocks), sums.shape[1]), dtype=sums.dtype), 0
     for rows in open_together(blocks):
-        out[start : start + rows.shape[0]] = product(rows, sums[:-1])
+        product(rows, sums[:-1], out[start : start + rows.shape[0]])
         start += rows.shape[0]
     out += sums[-1]
     return out

@@ -15,7 +15,6 @@ from flrml.datasets import prepare
 from flrml.distributed import open_split, ridge, shards
 from flrml.distributed.blocks import RowBlocks
 from flrml.distributed.shards import Shards
-from flrml.distributed.tall import _stacked
 from flrml.ridge import selection
 from tests.distributed.conftest import blocks
 
@@ -244,14 +243,3 @@ def test_wrong_input_is_refused_by_name(two, words):
         RidgeFLRML(5).fit(blocks(bad, [300, 300]), y)
     with pytest.raises(ValueError, match="scale the rows"):
         RidgeFLRML(5).fit(blocks(1e20 * X, [300, 300]), y)
-
-
-@pytest.mark.parametrize("n_bytes", [0, 500, 10**9])
-def test_blocks_are_stacked_in_their_order(n_bytes):
-    random = np.random.RandomState(0)
-    rows = [sp.random(n, 30, 0.2, "csr", random_state=random) for n in (4, 1, 9, 3)]
-    kinds = [rows[0], rows[1], rows[2].toarray(), rows[3]]
-    found = list(_stacked(kinds, n_bytes))
-    assert len(found) == (4 if n_bytes == 0 else 3)
-    dense = [block.toarray() if sp.issparse(block) else block for block in found]
-    np.testing.assert_array_equal(np.vstack(dense), sp.vstack(rows).toarray())
