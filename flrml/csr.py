@@ -7,7 +7,6 @@ its operators make a new one each time, which takes memory and, in Dask's worker
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse import _sparsetools
 
@@ -26,15 +25,24 @@ def fill_product(out: NDArray, X: Any, B: NDArray) -> None:
     if _by_column(X, B.shape[1], out.itemsize):
         out[:] = _product_by_column(X, B)
         return
-    B = np.ascontiguousarray(B, dtype=out.dtype)
+    B, X = np.ascontiguousarray(B, dtype=out.dtype), X.astype(out.dtype, copy=False)
     worth = n_threads() > 1 and X.nnz * B.shape[1] >= WORTH_THREADS
 
     def fill(block: slice) -> None:
-        part, rows = out[block], csr_rows(X, block)
-        part[:] = 0
-        _sparsetools.csr_matvecs(*rows.shape, B.shape[1], *_arrays(rows, out.dtype), B.ravel(), part.ravel())
+        fill_rows(out[block], X, B, block)
 
     in_threads(fill, slices(len(out), share(len(out)) if worth else max(len(out), 1)))
+
+
+def fill_rows(out: NDArray, X: Any, B: NDArray, block: slice) -> None:
+    """Write rows of X @ B to ``out``, in this thread; B is contiguous, and all have the same type."""
+    bounds = X.indptr[block.start : block.stop + 1].astype(X.indices.dtype)
+    entries = slice(bounds[0], bounds[-1])
+    bounds -= bounds[0]
+    out[:] = 0
+    _sparsetools.csr_matvecs(
+        len(out), X.shape[1], B.shape[1], bounds, X.indices[entries], X.data[entries], B.ravel(), out.ravel()
+    )
 
 
 def add_product_transposed(out: NDArray, X: Any, R: NDArray) -> None:
@@ -47,7 +55,8 @@ def add_product_transposed(out: NDArray, X: Any, R: NDArray) -> None:
 
         in_threads(multiply, slices(len(out), share(len(out))))
         return
-    R, arrays = R.astype(out.dtype, copy=False), _arrays(X, out.dtype)
+    R = R.astype(out.dtype, copy=False)
+    arrays = X.indptr.astype(X.indices.dtype, copy=False), X.indices, X.data.astype(out.dtype, copy=False)
     # Each row adds to all of ``out``, so that threads have columns of their own, few at a time if those are long.
     most = PART_BYTES // max(1, len(out) * out.itemsize)
     step = R.shape[1] if n_threads() == 1 else min(-(-R.shape[1] // n_threads()), most)
@@ -84,18 +93,6 @@ def fill_gram(G: NDArray[np.float64], X: Any) -> None:
         G[blocks[b], blocks[a]] = part.T
 
     in_threads(fill, pairs)
-
-
-def csr_rows(X: Any, block: slice) -> Any:
-    """Return a slice of the rows without a copy of its entries."""
-    bounds = X.indptr[block.start : block.stop + 1]
-    entries = slice(bounds[0], bounds[-1])
-    return sp.csr_matrix((X.data[entries], X.indices[entries], bounds - bounds[0]), (len(bounds) - 1, X.shape[1]))
-
-
-def _arrays(X: Any, dtype: Any) -> tuple[NDArray, NDArray, NDArray]:
-    """Return the arrays of a CSR matrix as SciPy's routines take them."""
-    return X.indptr.astype(X.indices.dtype, copy=False), X.indices, X.data.astype(dtype, copy=False)
 
 
 def _by_column(X: Any, width: int, itemsize: int) -> bool:
