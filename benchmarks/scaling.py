@@ -174,7 +174,7 @@ def _fits_apart(parts: list[int], n: int, n_words: int, together: Any) -> dict[s
 
 
 def study_apart(n: int = 200_000, n_words: int = 50_000, blocks: int = 16) -> dict[str, dict[str, float]]:
-    """Fits without Dask, to all rows in one process, and to half of them in each of two: the cap of the speed-up."""
+    """Fits without Dask, to all rows in one process and to half of them in each of two: the cap."""
     os.environ["OMP_NUM_THREADS"] = "1"
     found = {}
     for name, count in (("one", 1), ("two", 2)):

@@ -37,8 +37,9 @@ def fit_ridge(model: RidgeFLRML, X: Any, y: Any, triplets: Any, groups: Any) -> 
     in a dask array stay at the workers; a NumPy array of them is sent there.
 
     Communicated, for Krylov blocks of p columns (at least d/4, 10 and, up to 150, the number of classes): D × p
-    numbers from and to every worker for each of four or more blocks, D × d once for the map, and a sample of at
-    most 10,000 rows, or 2 GB, to the client, which chooses the parameters. None of this depends on n.
+    numbers from and to every worker for each of four or more blocks, and D × d once for the map. Parameters are
+    chosen with a sample of at most 10,000 rows, or 2 GB, which the client takes, or which stays at the workers if
+    its rows are heavy; then the blocks of its search are communicated as well. None of this depends on n.
 
     Parameters
     ----------

@@ -52,16 +52,20 @@ def test_the_short_side_decides_the_method():
     assert choose_method(unscaled(np.empty((3000, 5000)))) == "krylov"
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("side", ["rows", "columns", "krylov"])
-def test_the_images_are_the_rows_in_orthonormal_directions(text, monkeypatch, side):
-    X, y = text
+def test_the_images_are_the_rows_in_orthonormal_directions(text, monkeypatch, side, dtype):
+    X, y = text[0].astype(dtype), text[1]
+    tolerance = 1e-8 if dtype == np.float64 else 1e-4
     limits = {"rows": 0, "columns": 0} | ({side: 1000} if side != "krylov" else {})
     monkeypatch.setattr(subspace, "SHORT_SIDE", limits)
     rows = np.arange(0, 160, 2)
     found = build(X, Labels(y), rows)
     Z = directions(found, X)
-    assert np.allclose(Z.T @ Z, np.eye(Z.shape[1]), atol=1e-8)
-    assert np.allclose(found.images, X @ Z, atol=1e-8)
+    E = found.images[rows].astype(np.float64)
+    assert np.allclose(Z.T @ Z, np.eye(Z.shape[1]), atol=tolerance)
+    assert np.allclose(found.images, X @ Z, atol=tolerance)
+    assert np.allclose(found.scatter, E.T @ E, atol=tolerance)
 
 
 @pytest.mark.parametrize("ridge", [1e-3, 0.1, 10.0])
