@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
-from flrml.ridge.selection import Trial, select
+from flrml.ridge.selection import Trial, mean, select
 from flrml.ridge.solver import Settings, Solver, scaled_for
 from flrml.ridge.supervision import Contrasts, Labels, Supervision, Triplets
 from flrml.rows import is_dask, take_rows
@@ -79,8 +79,8 @@ class RidgeFLRML(LowRankMetric):
     best_score_ : float
         Accuracy on held-out rows of the values used; nan if nothing had to be chosen.
     cv_results_ : dict of ndarrays
-        ``ridge``, ``within``, ``local``, ``rounds``, ``score`` and ``std_error`` of every candidate: the chosen one
-        first, the others by score.
+        ``ridge``, ``within``, ``local``, ``rounds``, ``score``, ``std_error`` and ``support``, the share of
+        neighbours of the right class, of every candidate: the chosen one first, the others by score.
     n_iter_ : int
         1 for the closed form and 1 for each round.
     history_ : ndarray of shape (rounds,)
@@ -220,6 +220,7 @@ class RidgeFLRML(LowRankMetric):
             "rounds": np.array([candidate.rounds for candidate in candidates]),
             "score": np.array([trial.score for trial in trials]),
             "std_error": np.array([trial.std_error for trial in trials]),
+            "support": np.array([mean(trial.support) for trial in trials]),
         }
 
     def _report(self, trial: Trial) -> None:

@@ -4,10 +4,11 @@
    searched. The held-out rows take no part in the subspace, the whitening or the map.
 2. Discriminants are tried with every power of ten among the eigenvalues of the scatter as ridge. By the
    one-standard-error rule the ridge is 1 unless another is better by more than a standard error; then it is the
-   best of them and of the half powers of ten beside it.
+   best of them and of the half powers of ten beside it. Of few groups, shares of neighbours of the right class are
+   compared, which are less noisy than votes.
 3. The cosine of X itself is judged by a sample. If discriminants make far fewer errors, they win.
-4. Else the data's own geometry is tried as well, for two large ridges, without and with rounds, and is taken by the
-   same rule: if it is better than the discriminants, the simpler model, by more than a standard error.
+4. Else the data's own geometry is tried as well, for two large ridges, without and with rounds. The best of these
+   four is taken if it is better than the discriminants, the simpler model, by more than two standard errors.
 """
 
 import functools
@@ -34,16 +35,19 @@ FEW = 2000  # below this many groups each fold is held out in turn, and below th
 SEARCHED = 10_000  # rows that are searched at most
 JUDGES, REFERENCES = 1500, 3000  # rows that are judged at most, and rows that are their neighbours at most
 SAMPLE = (400, 2000)  # the same for the cosine of X
+ERRORS = 2  # standard errors by which another model than discriminants is better if it is taken
+MORE = 2  # decisions that count as different besides those that are, so that a single row chooses nothing
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A candidate, its score on held-out rows, the standard error of that, and the decisions of each group."""
+    """A candidate, its score on held-out rows, the standard error of that, and decisions and support by group."""
 
     candidate: Candidate
     score: float = np.nan
     std_error: float = np.nan
     decisions: NDArray = field(default_factory=lambda: np.empty(0), repr=False)
+    support: NDArray = field(default_factory=lambda: np.full(1, np.nan), repr=False)
 
 
 class Fold:
@@ -92,8 +96,8 @@ class Fold:
         solver = self.solver(candidate.form.local == 1)
         return solver.solve(candidate, np.random.RandomState(self.seed))[0].astype(self.X.dtype)
 
-    def judge(self, candidate: Candidate | None, *, sample: bool) -> tuple[NDArray, NDArray]:
-        """Return the decisions about held-out rows and the group of each; None is the cosine of X."""
+    def judge(self, candidate: Candidate | None, *, sample: bool) -> tuple[NDArray, NDArray, NDArray]:
+        """Return the decisions about held-out rows, their support and their groups; None is the cosine of X."""
         rows, held = self.sample if sample else self.all
         if candidate is None:
             return self.supervision.judge(take_rows(self.X, rows), rows, take_rows(self.X, held), held)
@@ -116,15 +120,14 @@ class Selection:
     def __init__(self, folds: list[Fold], report: Callable[[Trial], None]):
         self.folds, self.report = folds, report
         self.trials: list[Trial] = []
-        self._sample_decisions = functools.cache(lambda candidate: self._decisions(candidate, True))
+        self._sample_decisions = functools.cache(lambda candidate: self._judge(candidate, True)[0])
 
     def score(self, candidates: Iterable[Candidate]) -> list[Trial]:
         """Judge candidates by the held-out rows."""
         scored = []
         for candidate in candidates:
-            decisions = self._decisions(candidate, False)
-            score = float(decisions.mean()) if len(decisions) else 0.0
-            scored.append(Trial(candidate, score, standard_error(decisions), decisions))
+            decisions, support = self._judge(candidate, False)
+            scored.append(Trial(candidate, mean(decisions), standard_error(decisions), decisions, support))
             self.report(scored[-1])
         self.trials.extend(scored)
         return scored
@@ -139,13 +142,13 @@ class Selection:
         loss = self._sample_decisions(None) - self._sample_decisions(candidate)
         return float(loss.mean() / max(standard_error(loss), np.finfo(np.float64).tiny)) if len(loss) else 0.0
 
-    def _decisions(self, candidate: Candidate | None, sample: bool) -> NDArray[np.float64]:
-        """Return the share of right decisions about each group, 1 on average if all are right."""
+    def _judge(self, candidate: Candidate | None, sample: bool) -> list[NDArray[np.float64]]:
+        """Return the share of right decisions by group, 1 on average if all are right, and its support."""
         found = [fold.judge(candidate, sample=sample) for fold in self.folds]
-        right, group = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        right, support, group = (np.concatenate(parts) for parts in zip(*found, strict=True))
         # Rows of one group are not independent: the standard error is that of the groups' means.
         _, number, size = np.unique(group, return_inverse=True, return_counts=True)
-        return np.bincount(number, right) * (len(size) / max(size.sum(), 1))
+        return [np.bincount(number, values) * (len(size) / max(size.sum(), 1)) for values in (right, support)]
 
 
 def select(
@@ -195,18 +198,19 @@ def select(
     selection = Selection(folds, report)
     discriminants, own = ([form for form in forms if (form.local == 1) == wanted] for wanted in (False, True))
     simple: Trial | None = None
+    rivals: list[Trial] = []
     if discriminants:
         simple = _try_discriminants(selection, default, discriminants, given)
         if given["rounds"] == "auto" and not own:
-            selection.score([replace(simple.candidate, rounds=ROUNDS)])
+            rivals = selection.score([replace(simple.candidate, rounds=ROUNDS)])
     if own and (simple is None or selection.errors(simple.candidate) > FEWER * selection.errors(None)):
         large = folds[0].solver(True).ridges()[-1]
         ridges = [large / 10, large * 10] if given["ridge"] == "auto" else [default.ridge]
         starts = [Candidate(ridge, form, rounds) for form in own for ridge in ridges]
-        selection.score(starts)
         if given["rounds"] == "auto":
-            selection.score(replace(start, rounds=ROUNDS) for start in starts)
-    chosen, *rest = one_standard_error(selection.trials, simple)
+            starts += [replace(start, rounds=ROUNDS) for start in starts]
+        rivals = selection.score(starts)
+    chosen = prefer_simple(rivals if simple is None else [simple, *rivals], simple, ERRORS)[0]
     if own and selection.loss(chosen.candidate) > 1:
         warnings.warn(
             "on held-out rows the cosine of X is better than the learned map by more than a standard error; "
@@ -214,23 +218,24 @@ def select(
             FlrmlWarning,
             stacklevel=2,
         )
-    return [chosen, *rest]
+    return [chosen, *(trial for trial in ordered(selection.trials) if trial is not chosen)]
 
 
 def _try_discriminants(selection: Selection, default: Candidate, forms: list[Form], given: dict[str, Any]) -> Trial:
     """Score the first form with a grid of ridges, and the others with the best of them; return the best."""
     first, solver = replace(default, form=forms[0]), selection.folds[0].solver(False)
+    by = "support" if len(selection.folds) > 1 else "decisions"  # of many rows, pure neighbourhoods mislead
     if given["ridge"] == "auto":
         trials = selection.score(replace(first, ridge=ridge) for ridge in solver.ridges())
         simple = next(trial for trial in trials if trial.candidate.ridge == 1)
-        best = one_standard_error(trials, simple)[0]
+        best = prefer_simple(trials, simple, by=by)[0]
         if best is not simple:
             half = [replace(first, ridge=best.candidate.ridge * 10**power) for power in (-0.5, 0.5)]
-            best = by_score([best, *selection.score(half)])[0]
+            best = ordered([best, *selection.score(half)], by)[0]
     else:
         (best,) = selection.score([first])
     others = [replace(best.candidate, form=form) for form in forms[1:]]
-    return by_score([best, *selection.score(others)])[0]
+    return ordered([best, *selection.score(others)])[0]
 
 
 def held_out(supervision: Supervision, random: np.random.RandomState) -> list[Parts]:
@@ -241,25 +246,35 @@ def held_out(supervision: Supervision, random: np.random.RandomState) -> list[Pa
     return [(rows, at_most(judges, held, random)) for rows, held in chosen]
 
 
-def by_score(trials: list[Trial]) -> list[Trial]:
-    """Order trials by score; of equal ones, the larger ridge comes first."""
-    return sorted(trials, key=lambda trial: (trial.score, trial.candidate.ridge), reverse=True)
+def ordered(trials: list[Trial], by: str = "decisions") -> list[Trial]:
+    """Order trials by the mean of their decisions or support; of equal ones, the larger ridge comes first."""
+    return sorted(trials, key=lambda trial: (mean(getattr(trial, by)), trial.candidate.ridge), reverse=True)
 
 
-def one_standard_error(trials: list[Trial], simple: Trial | None) -> list[Trial]:
-    """Order trials by score, but put the simple one first if it is within one standard error of the best.
+def prefer_simple(
+    trials: list[Trial], simple: Trial | None, errors: float = 1, by: str = "decisions"
+) -> list[Trial]:
+    """Order trials, but put the simple one first if it is within that many standard errors of the best.
 
     The error is that of the difference, as the same rows judge both.
     """
-    best, *rest = by_score(trials)
-    if simple is None or best.score - simple.score > standard_error(best.decisions - simple.decisions):
+    best, *rest = ordered(trials, by)
+    if simple is None:
+        return [best, *rest]
+    gain = getattr(best, by) - getattr(simple, by)
+    if mean(gain) > errors * standard_error(gain, MORE):
         return [best, *rest]
     return [simple, *(trial for trial in (best, *rest) if trial is not simple)]
 
 
-def standard_error(values: NDArray) -> float:
-    """Return the standard error of the mean."""
-    return float(np.std(values) / np.sqrt(len(values))) if len(values) else 0.0
+def mean(values: NDArray) -> float:
+    """Return the mean, 0 of no values."""
+    return float(values.mean()) if len(values) else 0.0
+
+
+def standard_error(values: NDArray, more: int = 0) -> float:
+    """Return the standard error of the mean, as if the squares of the values had a sum larger by ``more``."""
+    return float(np.sqrt(np.var(values) + more / len(values)) / np.sqrt(len(values))) if len(values) else 0.0
 
 
 def at_most(most: int, rows: NDArray, random: np.random.RandomState) -> NDArray:

@@ -53,8 +53,8 @@ class Supervision(Contrasts, Protocol):
     def folds(self, random: np.random.RandomState) -> list[Parts]:
         """Split the rows into N_FOLDS parts, each held out once; groups stay together."""
 
-    def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray]:
-        """Return decisions of embedded ``rows`` about ``held`` ones, 1 if right, and the group of each."""
+    def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+        """Return decisions of embedded ``rows`` about ``held`` ones, 1 if right, their support, and the groups."""
 
 
 class Labels:
@@ -144,11 +144,11 @@ class Labels:
             warnings.simplefilter("ignore", UserWarning)
             return [_apart(self.groups, held) for _, held in splitter.split(label, label)]
 
-    def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray]:
-        """Return for each held row whether 5-NN by cosine is right."""
-        found = nearest(Y, Y_held, N_NEIGHBORS)[0]
-        predicted = majority_vote(self.label[rows][found], np.empty(0))
-        return (predicted == self.label[held]).astype(np.float64), self.groups[held]
+    def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+        """Return for each held row whether 5-NN by cosine is right, and the share of neighbours of its class."""
+        voted, label = self.label[rows][nearest(Y, Y_held, N_NEIGHBORS)[0]], self.label[held]
+        right = majority_vote(voted, np.empty(0)) == label
+        return right.astype(np.float64), (voted == label[:, None]).mean(axis=1), self.groups[held]
 
 
 class Triplets:
@@ -211,8 +211,8 @@ class Triplets:
         splitter = KFold(N_FOLDS, shuffle=True, random_state=random)
         return [_apart(self.groups, held) for _, held in splitter.split(np.empty(n_groups))]
 
-    def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray]:
-        """Return for each triplet that starts from a held row and ends in known rows whether it is satisfied."""
+    def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+        """Return for each triplet from a held row to known rows whether it is satisfied, also as its support."""
         place = np.full(self.n, -1)
         both = np.concatenate((rows, held))
         place[both] = np.arange(len(both))
@@ -220,8 +220,8 @@ class Triplets:
         T = T[(T[:, 0] >= len(rows)) & (T >= 0).all(axis=1)]
         Y, Y_held = Y[:], Y_held[:]  # BinaryRows become CSR matrices
         U = normalize(sp.vstack((Y, Y_held), format="csr") if sp.issparse(Y) else np.vstack((Y, Y_held)))
-        satisfied = dots(U, T[:, 0], T[:, 1]) > dots(U, T[:, 0], T[:, 2])
-        return satisfied.astype(np.float64), self.groups[both[T[:, 0]]]
+        satisfied = (dots(U, T[:, 0], T[:, 1]) > dots(U, T[:, 0], T[:, 2])).astype(np.float64)
+        return satisfied, satisfied, self.groups[both[T[:, 0]]]
 
 
 def draw_rows(n: int, size: int, random: np.random.RandomState) -> NDArray:

@@ -2,7 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler, normalize
@@ -11,7 +11,7 @@ from flrml import FLRML, RidgeFLRML, knn_accuracy
 from flrml.exceptions import FlrmlWarning
 from flrml.ridge import selection
 from flrml.ridge.plane import Form
-from flrml.ridge.selection import Candidate, Trial, held_out, one_standard_error
+from flrml.ridge.selection import Candidate, Trial, held_out, prefer_simple
 from flrml.ridge.supervision import Labels
 
 DISCRIMINANTS, OWN = selection.FORMS
@@ -73,20 +73,28 @@ def test_ridges_span_the_eigenvalues_of_the_scatter(digits):
     assert eigenvalues.max() / 10 <= ridges.max() <= 10 * eigenvalues.max()
 
 
-def test_ties_within_one_standard_error_go_to_discriminants():
+def test_ties_go_to_discriminants():
     best = trial(OWN, [1] * 90 + [0] * 10, 10)
     near, far = (
-        trial(DISCRIMINANTS, [1] * 87 + [0] * 3 + [1] * 2 + [0] * 8),
+        trial(DISCRIMINANTS, [1] * 86 + [0] * 4 + [1] * 2 + [0] * 8),
         trial(DISCRIMINANTS, [1] * 80 + [0] * 20),
     )
-    assert one_standard_error([best, near], near) == [near, best]  # five decisions differ, three for the worse
-    assert one_standard_error([far, best], far) == [best, far]
-    assert one_standard_error([best], None) == [best]
+    assert prefer_simple([best, near], near) == [near, best]  # six decisions differ, four for the worse
+    assert prefer_simple([far, best], far) == prefer_simple([far, best], far, 2) == [best, far]
+    assert prefer_simple([far, best], far, 4) == [far, best]
+    assert prefer_simple([best], None) == [best]
+
+
+def test_a_single_row_chooses_nothing():
+    simple = trial(DISCRIMINANTS, [1] * 90 + [0] * 10)
+    for more in (1, 3):
+        best = trial(OWN, [1] * (90 + more) + [0] * (10 - more))
+        assert prefer_simple([best, simple], simple)[0] is (best if more == 3 else simple)
 
 
 def test_of_equal_scores_the_larger_ridge_is_taken():
     trials = [trial(DISCRIMINANTS, [1, 0], ridge=ridge) for ridge in (0.1, 10.0, 1.0)]
-    assert one_standard_error(trials, None)[0].candidate.ridge == 10
+    assert prefer_simple(trials, None)[0].candidate.ridge == 10
 
 
 @pytest.mark.parametrize("shift", [1.0, 5.0])
@@ -95,14 +103,14 @@ def test_the_ridge_is_1_unless_another_is_better_by_a_standard_error(shift):
     random, y = np.random.RandomState(0), np.arange(400) % 4
     X = np.hstack((shift * np.eye(4)[y] + 0.3 * random.randn(400, 4), random.randn(400, 150)))
     results = RidgeFLRML(10, local=0.1, rounds=0, random_state=0).fit(X, y).cv_results_
-    chosen, scores = results["ridge"][0], dict(zip(results["ridge"], results["score"], strict=True))
+    chosen, support = results["ridge"][0], dict(zip(results["ridge"], results["support"], strict=True))
     powers = np.log10(results["ridge"])
     is_power = np.isclose(powers, np.round(powers))
     if shift == 5:
         assert chosen == 1
         assert is_power.all()
     else:
-        assert scores[1.0] < scores[chosen] == max(scores.values())
+        assert support[1.0] < support[chosen] == max(support.values())
         assert np.sum(~is_power) == 2  # half powers of ten beside the best
 
 
@@ -194,18 +202,18 @@ def test_degenerate_rows_do_not_break_the_search(X):
     assert np.isfinite(RidgeFLRML(1, random_state=0).fit(X.astype(np.float32), y).components_).all()
 
 
-TABLES = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer}
-EXCEPTIONS = {("iris", "standardised unit rows"): 0.025, ("wine", "standardised unit rows"): 0.015}
+TABLES = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}
+KINDS = ["raw", "unit rows", "standardised", "standardised unit rows"]
+CASES = [(name, kind) for name in TABLES for kind in KINDS if name != "digits" or "unit" not in kind]  # slow
 
 
 @pytest.mark.filterwarnings("ignore::flrml.exceptions.FlrmlWarning")
-@pytest.mark.parametrize("kind", ["unit rows", "standardised", "standardised unit rows"])
-@pytest.mark.parametrize("name", list(TABLES))
+@pytest.mark.parametrize(("name", "kind"), CASES)
 def test_tables_of_few_features_lose_no_standard_error_to_the_best_of_cosine_flrml_and_lda(name, kind):
-    """Ten splits. Of standardised rows of unit length, the 120 of iris and 142 of wine are too few to choose by."""
+    """Ten splits, or five of the 1,797 digits; docs/ridge.md tells what more splits of iris and wine show."""
     data, y = TABLES[name](return_X_y=True)
     scores = {"cosine": [], "flrml": [], "lda": [], "ridge": []}
-    for seed in (0, 1):
+    for seed in (0, 1) if len(y) < 1000 else (0,):
         for rows, held in StratifiedKFold(5, shuffle=True, random_state=seed).split(data, y):
             X = StandardScaler().fit(data[rows]).transform(data) if "standardised" in kind else data
             X = normalize(X) if "unit" in kind else X
@@ -218,8 +226,8 @@ def test_tables_of_few_features_lose_no_standard_error_to_the_best_of_cosine_flr
             add("lda", LinearDiscriminantAnalysis().fit(X[rows], y[rows]).transform, "euclidean")
             add("ridge", RidgeFLRML(random_state=0).fit(X[rows], y[rows]).transform)
     ridge = scores.pop("ridge")
-    allowed = EXCEPTIONS.get((name, kind), np.std(ridge) / np.sqrt(10))
-    assert np.mean(ridge) >= max(np.mean(values) for values in scores.values()) - allowed
+    std_error = np.std(ridge) / np.sqrt(len(ridge))
+    assert np.mean(ridge) >= max(np.mean(values) for values in scores.values()) - std_error
 
 
 def test_a_map_that_is_worse_than_the_cosine_of_x_is_warned_about():

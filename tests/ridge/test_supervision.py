@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flrml import draw_triplets
-from flrml.neighbors import knn_accuracy
+from flrml.neighbors import knn_accuracy, nearest
 from flrml.ridge.pairs import pair_product
 from flrml.ridge.supervision import N_FOLDS, N_NEIGHBORS, Labels, Triplets
 
@@ -157,9 +157,11 @@ def test_folds_are_stratified():
 def test_rows_are_judged_by_five_neighbours(digits):
     X, y = digits[:2]
     rows, held = np.arange(0, 900), np.arange(900, 1200)
-    right, groups = Labels(y).judge(X[rows], rows, X[held], held)
+    right, support, groups = Labels(y).judge(X[rows], rows, X[held], held)
     assert np.array_equal(groups, held)
     assert right.mean() == pytest.approx(knn_accuracy(X[rows], y[rows], X[held], y[held]), abs=0.004)
+    neighbors = nearest(X[rows], X[held])[0]
+    assert support.mean() == pytest.approx(np.mean(y[rows][neighbors] == y[held][:, None]), abs=0.002)
 
 
 def test_sparse_rows_are_judged_like_dense_ones_however_filled():
@@ -176,7 +178,7 @@ def test_triplets_are_judged_by_those_satisfied():
     Y = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.95, 0.05]])
     supervision = Triplets(np.array([[3, 0, 2], [3, 2, 1], [0, 1, 2]]), 4)
     for rows, held, expected in (([0, 1, 2], 3, [1, 0]), ([1, 2], 0, [1]), ([0], 3, [])):
-        right, groups = supervision.judge(Y[rows], np.array(rows), Y[[held]], np.array([held]))
+        right, _, groups = supervision.judge(Y[rows], np.array(rows), Y[[held]], np.array([held]))
         assert right.tolist() == expected
         assert set(groups) <= {held}
 
