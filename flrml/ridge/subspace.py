@@ -185,5 +185,6 @@ def _in_coordinates(tall: Tall, basis: list[Any], images: list[Any]) -> Subspace
     T, G = np.split(tall.inner([*basis, learned], learned), 2)
     t, R = np.linalg.eigh((T + T.T) / 2)
     sound = t > SOUND * np.finfo(images[0].dtype).eps * max(t[-1], 0)
-    C = R[:, sound] / np.sqrt(t[sound])
+    sound[-1] = True  # rows of zeros have a direction too
+    C = R[:, sound] / np.sqrt(np.where(t > 0, t, 1)[sound])
     return Subspace(tall.combine(images, C), tall, tall.combine(basis, C), C.T @ G @ C)

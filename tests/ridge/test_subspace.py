@@ -131,6 +131,19 @@ def test_what_little_a_float32_block_adds_is_found():
     assert np.linalg.svd(B.T @ wanted)[1].min() > 1 - 1e-5
 
 
+@pytest.mark.parametrize("side", ["rows", "krylov"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_of_zeros_have_a_direction(monkeypatch, side, dtype):
+    monkeypatch.setattr(subspace, "SHORT_SIDE", {"rows": 1000 if side == "rows" else 0, "columns": 0})
+    X, rows = np.zeros((40, 30), dtype), np.arange(20)
+    X[30:] = 1  # rows that are not learned from
+    found = build(X, Labels(np.arange(40) % 2), rows)
+    assert found.images.shape[1] == 1
+    assert not found.images[rows].any()
+    assert np.isfinite(found.images).all()
+    assert not found.scatter.any()
+
+
 def test_many_classes_do_not_widen_the_blocks(only_krylov, monkeypatch):
     monkeypatch.setattr(subspace, "MOST_CLASSES", 12)
     random = np.random.RandomState(0)
