@@ -20,6 +20,7 @@ from flrml.triplets import contrast_matrix, triplet_counts
 Parts = tuple[NDArray, NDArray]  # rows to learn from, and rows to validate on
 
 N_NEIGHBORS = 5  # positives and negatives of an anchor, and neighbours that vote
+MOST_ANCHORS = 2500  # rows whose neighbours are found at most
 N_FOLDS = 5
 
 
@@ -99,9 +100,13 @@ class Labels:
         return means.T @ means, means.T @ self.contrasts @ means
 
     def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
-        """Pairs of rows with their nearest positives and negatives, weighted by the triplets they violate."""
-        anchors = self.anchors
-        anchors = anchors[np.argsort(self.label[anchors], kind="stable")]
+        """Pairs of anchors with their nearest positives and negatives, weighted by the triplets they violate.
+
+        All rows that have positives and negatives are anchors, or MOST_ANCHORS of them.
+        """
+        anchors = self.anchors[np.argsort(self.label[self.anchors], kind="stable")]
+        if len(anchors) > MOST_ANCHORS:  # evenly spaced, so that classes keep their shares
+            anchors = anchors[np.arange(MOST_ANCHORS) * len(anchors) // MOST_ANCHORS]
         order = np.argsort(self.label, kind="stable")
         bounds = np.searchsorted(self.label[order], np.arange(self.label.max() + 2))
         by_class = Y[order]
