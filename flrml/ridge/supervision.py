@@ -27,6 +27,8 @@ N_FOLDS = 5
 class Contrasts(Protocol):
     """The part of the supervision of n rows that a map is solved from; tall matrices have n rows."""
 
+    n_groups: int  # number of objects that the rows show
+
     def class_indicators(self, dtype: Any) -> Any:
         """Return the indicators of the classes (n × C), of unit length; None if classes are unknown."""
 
@@ -74,8 +76,9 @@ class Labels:
         self.label = np.unique(label, return_inverse=True)[1]
         self._alone = groups is None
         self.groups = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+        self.n_groups = int(self.groups.max(initial=-1)) + 1
         size = np.bincount(self.label)
-        kin = self.label * (self.groups.max() + 1) + self.groups
+        kin = self.label * self.n_groups + self.groups
         _, first, kin_number, kin_size = np.unique(kin, return_index=True, return_inverse=True, return_counts=True)
         has_negatives = size[self.label] < n
         self.anchors = np.flatnonzero((size[self.label] > kin_size[kin_number]) & has_negatives)
@@ -172,6 +175,7 @@ class Triplets:
     def __init__(self, triplets: NDArray, n: int, groups: NDArray | None = None):
         self.triplets, self.n = triplets, n
         self.groups = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+        self.n_groups = int(self.groups.max(initial=-1)) + 1
         self._contrasts = contrast_matrix(*triplet_counts(triplets, n))
 
     def class_indicators(self, dtype: Any) -> None:
@@ -208,13 +212,12 @@ class Triplets:
 
     def folds(self, random: np.random.RandomState) -> list[Parts]:
         """Split the groups."""
-        n_groups = int(self.groups.max()) + 1
-        if n_groups < N_FOLDS:
+        if self.n_groups < N_FOLDS:
             return []
         from sklearn.model_selection import KFold  # slow to import
 
         splitter = KFold(N_FOLDS, shuffle=True, random_state=random)
-        return [_apart(self.groups, held) for _, held in splitter.split(np.empty(n_groups))]
+        return [_apart(self.groups, held) for _, held in splitter.split(np.empty(self.n_groups))]
 
     def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray]:
         """Return for each triplet that starts from a held row and ends in known rows whether it is satisfied."""
