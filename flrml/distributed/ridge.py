@@ -177,7 +177,7 @@ class BlockLabels:
     """
 
     def __init__(self, shards: Shards, y: Any):
-        self.shards = shards
+        self.shards, self.n_groups = shards, shards.shape[0]
         if is_dask(y):
             parts = shards.align(y)
             found = gather(shards.client, shards.map(_count, parts))
@@ -232,7 +232,7 @@ class GroupedBlockLabels(BlockLabels):
 
     def __init__(self, shards: Shards, labels: Labels):
         super().__init__(shards, labels.label)
-        self._known, self._contrasts = labels, labels.contrasts
+        self._known, self._contrasts, self.n_groups = labels, labels.contrasts, labels.n_groups
 
     def subset(self, rows: NDArray) -> Labels:
         """Return the labels and groups of some of the rows."""

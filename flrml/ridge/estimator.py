@@ -48,7 +48,7 @@ class RidgeFLRML(LowRankMetric):
         directions than those, 1 uses no labels.
     rounds : int or "auto", default "auto"
         Number of rounds, each of which finds neighbours in the learned metric and moves the map along the triplets
-        inside the margin.
+        inside the margin. "auto" tries none and 10; of more than 10,000 groups, up to 30 are made.
     scale : float or "auto", default "auto"
         Power of its root mean square by which each feature is divided before the ridge is added: 0 takes features
         as they are, 1 makes all of them equal. "auto" is 0.5 for discriminants (``local`` < 1), and 0 for the

@@ -28,7 +28,7 @@ from flrml.rows import gram_of_columns, normalize
 
 STEP = 0.2  # length of the first round's step beside that of the embeddings
 ROUND_SHARE = 4  # a round finds neighbours among a quarter of the rows,
-ROUND_ROWS, MOST_ROUND_ROWS = 1000, 5000  # but at least and at most among these many
+ROUND_ROWS, MOST_ROUND_ROWS = 1000, 10_000  # but at least and at most among these many
 SOUND = 100  # eigenvalues below this many units of rounding, relative to the largest, are noise
 
 

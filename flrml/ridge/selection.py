@@ -9,6 +9,7 @@
 3. The cosine of X itself is judged by a sample. If discriminants make far fewer errors, they win.
 4. Else the data's own geometry is tried as well, for two large ridges, without and with rounds. The best of these
    four is taken if it is better than the discriminants, the simpler model, by more than two standard errors.
+5. If a sample was searched, the ridge of the own geometry and the number of rounds grow with the groups.
 """
 
 import functools
@@ -29,7 +30,7 @@ from flrml.rows import take_rows
 from flrml.wide import is_wide, with_inner_products
 
 FORMS = (Form(0.97, 0.1), Form(0.0, 1.0))  # discriminants, and the data's own geometry
-ROUNDS = 10  # more gain nothing on held-out rows
+ROUNDS, MOST_ROUNDS = 10, 30  # of up to SEARCHED groups, where more gain nothing on held-out rows, and at most
 FEWER = 2 / 3  # of the errors of the cosine of X: discriminants that make fewer are not beaten by rounds
 FEW = 2000  # below this many groups each fold is held out in turn, and below this many rows no sample is taken
 SEARCHED = 10_000  # rows that are searched at most
@@ -218,7 +219,9 @@ def select(
             FlrmlWarning,
             stacklevel=2,
         )
-    return [chosen, *(trial for trial in ordered(selection.trials) if trial is not chosen)]
+    growth, number = supervision.n_groups / known.n_groups, rounds_for(supervision.n_groups)
+    rest = (trial for trial in ordered(selection.trials) if trial is not chosen)
+    return [_for_all_rows(trial, growth, number, given) for trial in (chosen, *rest)]
 
 
 def _try_discriminants(selection: Selection, default: Candidate, forms: list[Form], given: dict[str, Any]) -> Trial:
@@ -236,6 +239,24 @@ def _try_discriminants(selection: Selection, default: Candidate, forms: list[For
         (best,) = selection.score([first])
     others = [replace(best.candidate, form=form) for form in forms[1:]]
     return ordered([best, *selection.score(others)])[0]
+
+
+def _for_all_rows(trial: Trial, growth: float, number: int, given: dict[str, Any]) -> Trial:
+    """Return a trial with the ridge for ``growth`` times as many groups as were searched, and a number of rounds.
+
+    The ridge of the own geometry keeps its size beside the scatter. More rows of the same objects do not count.
+    """
+    candidate = trial.candidate
+    if given["ridge"] == "auto" and candidate.form.local == 1:
+        candidate = replace(candidate, ridge=candidate.ridge * growth)
+    if given["rounds"] == "auto" and candidate.rounds:
+        candidate = replace(candidate, rounds=number)
+    return replace(trial, candidate=candidate)
+
+
+def rounds_for(n_groups: int) -> int:
+    """Return the number of rounds: if the rows show few objects, more gain nothing or overfit."""
+    return min(max(ROUNDS, ROUNDS * n_groups // SEARCHED), MOST_ROUNDS)
 
 
 def held_out(supervision: Supervision, random: np.random.RandomState) -> list[Parts]:

@@ -20,11 +20,14 @@ from flrml.triplets import contrast_matrix, triplet_counts
 Parts = tuple[NDArray, NDArray]  # rows to learn from, and rows to validate on
 
 N_NEIGHBORS = 5  # positives and negatives of an anchor, and neighbours that vote
+MOST_ANCHORS = 2500  # rows whose neighbours are found at most
 N_FOLDS = 5
 
 
 class Contrasts(Protocol):
     """The part of the supervision of n rows that a map is solved from; tall matrices have n rows."""
+
+    n_groups: int  # number of objects that the rows show
 
     def class_indicators(self, dtype: Any) -> Any:
         """Return the indicators of the classes (n × C), of unit length; None if classes are unknown."""
@@ -73,8 +76,9 @@ class Labels:
         self.label = np.unique(label, return_inverse=True)[1]
         self._alone = groups is None
         self.groups = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+        self.n_groups = int(self.groups.max(initial=-1)) + 1
         size = np.bincount(self.label)
-        kin = self.label * (self.groups.max() + 1) + self.groups
+        kin = self.label * self.n_groups + self.groups
         _, first, kin_number, kin_size = np.unique(kin, return_index=True, return_inverse=True, return_counts=True)
         has_negatives = size[self.label] < n
         self.anchors = np.flatnonzero((size[self.label] > kin_size[kin_number]) & has_negatives)
@@ -99,9 +103,13 @@ class Labels:
         return means.T @ means, means.T @ self.contrasts @ means
 
     def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
-        """Pairs of rows with their nearest positives and negatives, weighted by the triplets they violate."""
-        anchors = self.anchors
-        anchors = anchors[np.argsort(self.label[anchors], kind="stable")]
+        """Pairs of anchors with their nearest positives and negatives, weighted by the triplets they violate.
+
+        All rows that have positives and negatives are anchors, or MOST_ANCHORS of them.
+        """
+        anchors = self.anchors[np.argsort(self.label[self.anchors], kind="stable")]
+        if len(anchors) > MOST_ANCHORS:  # evenly spaced, so that classes keep their shares
+            anchors = anchors[np.arange(MOST_ANCHORS) * len(anchors) // MOST_ANCHORS]
         order = np.argsort(self.label, kind="stable")
         bounds = np.searchsorted(self.label[order], np.arange(self.label.max() + 2))
         by_class = Y[order]
@@ -167,6 +175,7 @@ class Triplets:
     def __init__(self, triplets: NDArray, n: int, groups: NDArray | None = None):
         self.triplets, self.n = triplets, n
         self.groups = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+        self.n_groups = int(self.groups.max(initial=-1)) + 1
         self._contrasts = contrast_matrix(*triplet_counts(triplets, n))
 
     def class_indicators(self, dtype: Any) -> None:
@@ -203,13 +212,12 @@ class Triplets:
 
     def folds(self, random: np.random.RandomState) -> list[Parts]:
         """Split the groups."""
-        n_groups = int(self.groups.max()) + 1
-        if n_groups < N_FOLDS:
+        if self.n_groups < N_FOLDS:
             return []
         from sklearn.model_selection import KFold  # slow to import
 
         splitter = KFold(N_FOLDS, shuffle=True, random_state=random)
-        return [_apart(self.groups, held) for _, held in splitter.split(np.empty(n_groups))]
+        return [_apart(self.groups, held) for _, held in splitter.split(np.empty(self.n_groups))]
 
     def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray, NDArray]:
         """Return for each triplet from a held row to known rows whether it is satisfied, also as its support."""

@@ -104,6 +104,18 @@ def test_parameters_are_chosen_as_in_memory(two, words, monkeypatch, where, sear
     assert (min(searched, N) in taken) == (where == "client")
 
 
+@pytest.mark.parametrize("groups", [None, np.arange(N) // 3])
+def test_ridge_and_rounds_grow_as_in_memory(two, words, monkeypatch, groups):
+    X, y = words
+    monkeypatch.setattr(selection, "SEARCHED", 150)  # of 600 rows in 600 or 200 groups
+    model = RidgeFLRML(12, within=0.0, local=1.0, random_state=0)
+    expected = clone(model).fit(X, y, groups=groups).cv_results_
+    found = model.fit(blocks(X, [200, 400]), y, groups=groups).cv_results_
+    assert np.array_equal(found["ridge"], expected["ridge"])
+    assert np.array_equal(found["rounds"], expected["rounds"])
+    assert set(found["rounds"]) == {0, 30 if groups is None else 13}
+
+
 def test_a_sample_is_searched_on_the_client_if_workers_have_no_room(two, words, monkeypatch):
     X, y = words
     monkeypatch.setattr(ridge, "WORTH_WORKERS", 0)

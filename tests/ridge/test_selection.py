@@ -166,6 +166,41 @@ def test_many_rows_are_judged_by_a_sample(digits, monkeypatch):
     assert few.best_score_ * 150 == pytest.approx(round(few.best_score_ * 150))
 
 
+def test_the_ridge_of_the_own_geometry_and_the_rounds_grow_with_rows_that_have_no_groups(digits, monkeypatch):
+    X, y = digits[:2]
+    monkeypatch.setattr(selection, "SEARCHED", 600)  # of 1200
+
+    def fit(rows=slice(None), **given):
+        return RidgeFLRML(20, within=0.0, local=1.0, random_state=0, **given).fit(X[rows], y[rows])
+
+    drawn = np.sort(np.random.RandomState(0).choice(len(y), 600, replace=False))
+    model, sample = fit(), fit(drawn)
+    assert set(tried(model)) == {(2 * ridge, *form, 2 * rounds) for ridge, *form, rounds in tried(sample)}
+    assert tried(model)[0] == (model.ridge_, 0.0, 1.0, model.n_rounds_)
+    assert len(model.history_) == model.n_rounds_ == 20
+    assert {row[0] for row in tried(fit(ridge=3.0))} == {3.0}
+    assert {row[3] for row in tried(fit(rounds=1))} == {1}
+
+
+def test_the_ridge_of_discriminants_does_not_grow_with_the_rows(digits, monkeypatch):
+    monkeypatch.setattr(selection, "SEARCHED", 600)
+    model = RidgeFLRML(20, local=0.1, rounds=0, random_state=0).fit(*digits[:2])
+    assert 1.0 in model.cv_results_["ridge"]
+
+
+def test_more_rows_of_the_same_groups_change_neither_ridge_nor_rounds(digits, monkeypatch):
+    X, y = digits[:2]
+    monkeypatch.setattr(selection, "SEARCHED", 600)
+    groups = 10 * y + np.arange(len(y)) % 3  # 30 groups, all of them in the sample
+    model = RidgeFLRML(20, within=0.0, local=1.0, random_state=0).fit(X, y, groups=groups)
+    assert {row[3] for row in tried(model)} == {0, selection.ROUNDS}
+    assert np.allclose(np.log10(model.cv_results_["ridge"]) % 1, 0)
+
+
+def test_the_number_of_rounds_has_bounds():
+    assert [selection.rounds_for(n) for n in (10, 10_000, 15_000, 50_000, 10**6)] == [10, 10, 15, 30, 30]
+
+
 def test_of_few_groups_each_fifth_is_held_out_whatever_the_number_of_rows():
     y, groups = np.arange(4000) % 4, np.arange(4000) % 200
     random = np.random.RandomState(0)

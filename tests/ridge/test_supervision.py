@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from flrml import draw_triplets
 from flrml.neighbors import knn_accuracy, nearest
+from flrml.ridge import supervision as supervision_module
 from flrml.ridge.pairs import pair_product
 from flrml.ridge.supervision import N_FOLDS, N_NEIGHBORS, Labels, Triplets
 
@@ -78,6 +79,24 @@ def test_active_pairs_are_those_of_a_search_by_hand(rows, grouped, margin):
     np.add.at(found, (i, j), w)
     assert np.array_equal(found, weights)
     assert mean == pytest.approx(np.mean(hinges))
+
+
+def test_of_many_rows_some_of_each_class_are_anchors_and_all_are_neighbours(monkeypatch):
+    random, label = np.random.RandomState(0), np.arange(200) % 2
+    Y = random.standard_normal((200, 4))
+    Y /= np.linalg.norm(Y, axis=1, keepdims=True)
+    every = dict(zip(*_pairs_and_weights(Labels(label), Y), strict=True))
+    monkeypatch.setattr(supervision_module, "MOST_ANCHORS", 30)
+    pairs, w = _pairs_and_weights(Labels(label), Y)
+    anchors = sorted({i for i, _ in pairs})
+    assert np.bincount(label[anchors]).tolist() == [15, 15]
+    assert dict(zip(pairs, w, strict=True)) == {pair: every[pair] for pair in every if pair[0] in anchors}
+    assert len({j for _, j in pairs}) > 100
+
+
+def _pairs_and_weights(supervision, Y):
+    i, j, w, _ = supervision.active_pairs(Y, 3.0)  # a margin that every triplet is inside of
+    return list(zip(i.tolist(), j.tolist(), strict=True)), w.tolist()
 
 
 def test_given_triplets_are_active_inside_the_margin(rows):
