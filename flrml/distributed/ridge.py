@@ -17,11 +17,12 @@ from flrml.distributed.shards import Shards
 from flrml.distributed.stored import open_together
 from flrml.distributed.tall import SampledBlocks, ScaledBlocks, TallMatrix
 from flrml.distributed.waiting import gather
+from flrml.neighbors import nearest
 from flrml.ridge.estimator import RidgeFLRML, check_classes
 from flrml.ridge.scaling import RemoteRows, ScaledRows, squares_of
 from flrml.ridge.subspace import SHORT_SIDE
 from flrml.ridge.supervision import Labels, class_contrasts, draw_rows
-from flrml.rows import check_largest, is_dask, is_sparse, largest_value
+from flrml.rows import check_largest, is_dask, is_sparse, largest_value, take_rows
 from flrml.threads import one_blas_thread
 from flrml.wide import is_wide
 
@@ -147,6 +148,14 @@ class ClusterRows(RemoteRows):
     def __getitem__(self, rows: NDArray) -> Any:
         """Take some rows to the client, in the form in which the blocks keep them."""
         return self.shards.take(rows)
+
+    def nearest(self, train: Any, test: Any, n_neighbors: int) -> tuple[NDArray, NDArray]:
+        """Find neighbours by cosine among rows of the client, each worker those of some test rows."""
+        shards, n = self.shards, test.shape[0]
+        parts = [take_rows(test, part) for part in np.array_split(np.arange(n), min(n, len(shards.places)))]
+        found = gather(shards.client, shards.map(nearest, shards.scatter(train), parts, n_neighbors))
+        indices, distances = zip(*found, strict=True)
+        return np.concatenate(indices), np.concatenate(distances)
 
     def sample(self, rows: NDArray) -> Any:
         """Return some rows: on the client, or at the workers if products with them are worth the messages."""

@@ -160,7 +160,8 @@ def open_split(path: str | os.PathLike, rows_per_block: int | None = None) -> tu
     path : path
         The ``train`` or ``test`` folder of a prepared data set, at a place that all workers see.
     rows_per_block : int, optional
-        Rows of a block; about 64 MB of them if it is left out.
+        Rows of a block. If it is left out, blocks have about 64 MB, and equal numbers of values as far as can be,
+        so that workers with as many blocks have as much to do.
 
     Returns
     -------
@@ -174,8 +175,9 @@ def open_split(path: str | os.PathLike, rows_per_block: int | None = None) -> tu
     n, n_columns = X.shape
     if rows_per_block is None:
         first = next(row_blocks(X, BLOCK_BYTES), slice(0, n))
-        rows_per_block = max(1, first.stop - first.start)
-    bounds = [*range(0, n, rows_per_block), n]
+        bounds = _equal_blocks(X, -(-n // max(1, first.stop - first.start)))
+    else:
+        bounds = [*range(0, n, rows_per_block), n]
     chunks = tuple(stop - start for start, stop in pairwise(bounds))
     name = f"flrml-{dask.base.tokenize(folder, store.load_meta(Path(folder).parent)['fingerprint'], chunks)}"
     graph = {
@@ -184,6 +186,14 @@ def open_split(path: str | os.PathLike, rows_per_block: int | None = None) -> tu
     }
     meta = sp.csr_matrix((0, 0), dtype=X.dtype) if is_sparse(X) else np.empty((0, 0), dtype=X.dtype)
     return da.Array(graph, name, (chunks, (n_columns,)), meta=meta), y
+
+
+def _equal_blocks(X: Any, count: int) -> list[int]:
+    """Return the rows at which blocks with about the same number of values begin, and n."""
+    n = X.shape[0]
+    ends = np.asarray(X.indptr) if is_sparse(X) else np.arange(n + 1)
+    inner = np.searchsorted(ends, np.linspace(0, ends[-1], max(count, 1) + 1)[1:-1])
+    return np.unique([0, *inner, n]).tolist()
 
 
 def prepare(parts: dict[str, tuple[Any, Any]], out: str | os.PathLike, *, name: str = "own") -> dict:

@@ -52,6 +52,10 @@ class RemoteRows(ABC):
         """Take some rows to this process."""
 
     @abstractmethod
+    def nearest(self, train: Any, test: Any, n_neighbors: int) -> tuple[NDArray, NDArray]:
+        """Find neighbours by cosine among rows of this process, where these rows are."""
+
+    @abstractmethod
     def sample(self, rows: NDArray) -> Any:
         """Return some rows, in ascending order, to search parameters with: here, or where they are."""
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flrml.exceptions import FlrmlWarning
+from flrml.neighbors import nearest
 from flrml.ridge.plane import Form
 from flrml.ridge.scaling import RemoteRows, ScaledRows
 from flrml.ridge.solver import Candidate, Settings, Solver, scaled_for
@@ -101,7 +102,8 @@ class Fold:
         """Return the decisions about held-out rows, their support and their groups; None is the cosine of X."""
         rows, held = self.sample if sample else self.all
         if candidate is None:
-            return self.supervision.judge(take_rows(self.X, rows), rows, take_rows(self.X, held), held)
+            search = self.X.nearest if isinstance(self.X, RemoteRows) else nearest
+            return self.supervision.judge(take_rows(self.X, rows), rows, take_rows(self.X, held), held, search)
         images, C = self.solver(candidate.form.local == 1).subspace.images, self.solve(candidate)
         Y, Y_held = (images[some] @ C for some in (rows, held))
         return self.supervision.judge(Y, rows, Y_held, held)

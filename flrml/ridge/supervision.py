@@ -6,6 +6,7 @@ in rounds they are not positives of one another, and they are held out together.
 """
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ from flrml.rows import normalize
 from flrml.triplets import contrast_matrix, triplet_counts
 
 Parts = tuple[NDArray, NDArray]  # rows to learn from, and rows to validate on
+Search = Callable[..., tuple[NDArray, NDArray]]  # such as flrml.neighbors.nearest
 
 N_NEIGHBORS = 5  # positives and negatives of an anchor, and neighbours that vote
 MOST_ANCHORS = 2500  # rows whose neighbours are found at most
@@ -56,7 +58,9 @@ class Supervision(Contrasts, Protocol):
     def folds(self, random: np.random.RandomState) -> list[Parts]:
         """Split the rows into N_FOLDS parts, each held out once; groups stay together."""
 
-    def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+    def judge(
+        self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray, search: Search = nearest
+    ) -> tuple[NDArray, NDArray, NDArray]:
         """Return decisions of embedded ``rows`` about ``held`` ones, 1 if right, their support, and the groups."""
 
 
@@ -152,9 +156,11 @@ class Labels:
             warnings.simplefilter("ignore", UserWarning)
             return [_apart(self.groups, held) for _, held in splitter.split(label, label)]
 
-    def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+    def judge(
+        self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray, search: Search = nearest
+    ) -> tuple[NDArray, NDArray, NDArray]:
         """Return for each held row whether 5-NN by cosine is right, and the share of neighbours of its class."""
-        voted, label = self.label[rows][nearest(Y, Y_held, N_NEIGHBORS)[0]], self.label[held]
+        voted, label = self.label[rows][search(Y, Y_held, N_NEIGHBORS)[0]], self.label[held]
         right = majority_vote(voted, np.empty(0)) == label
         return right.astype(np.float64), (voted == label[:, None]).mean(axis=1), self.groups[held]
 
@@ -219,7 +225,9 @@ class Triplets:
         splitter = KFold(N_FOLDS, shuffle=True, random_state=random)
         return [_apart(self.groups, held) for _, held in splitter.split(np.empty(self.n_groups))]
 
-    def judge(self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray) -> tuple[NDArray, NDArray, NDArray]:
+    def judge(
+        self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray, search: Search = nearest
+    ) -> tuple[NDArray, NDArray, NDArray]:
         """Return for each triplet from a held row to known rows whether it is satisfied, also as its support."""
         place = np.full(self.n, -1)
         both = np.concatenate((rows, held))

@@ -1,5 +1,7 @@
 """Prepared data sets as dask arrays, and the other way round."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,7 +12,7 @@ from flrml.datasets import prepare
 from flrml.distributed import open_split, stored
 from flrml.distributed import prepare as prepare_blocks
 from flrml.distributed.blocks import RowBlocks
-from flrml.distributed.stored import StoredRows, open_together
+from flrml.distributed.stored import StoredRows, _equal_blocks, open_together
 from tests.distributed.conftest import blocks
 
 
@@ -89,3 +91,16 @@ def test_blocks_are_written_as_a_prepared_data_set_and_read_back(two, tmp_path, 
     np.testing.assert_array_equal(labels, y[:120])
     rows, _ = open_split(tmp_path / "mine" / "train", rows_per_block=50)
     np.testing.assert_array_equal(rows.compute().toarray(), found.toarray())
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_blocks_have_equal_numbers_of_values(kind):
+    random = np.random.RandomState(0)
+    X = random.random_sample((400, 50)) * (random.random_sample((400, 50)) < np.linspace(0.02, 0.9, 400)[:, None])
+    bounds = _equal_blocks(kind(X), 8)
+    assert bounds[0] == 0
+    assert bounds[-1] == 400
+    values = [np.count_nonzero(X[a:b]) if kind is sp.csr_matrix else b - a for a, b in pairwise(bounds)]
+    assert len(values) == 8
+    assert max(values) - min(values) <= 50
+    assert _equal_blocks(sp.csr_matrix((3, 5)), 2) == [0, 3]
