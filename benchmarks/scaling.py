@@ -2,9 +2,10 @@
 
     python -m benchmarks.scaling [STUDY ...]
 
-measures the named studies (text voxels m10-100 link apart descent averaging wide large) on an idle machine and
-writes docs/results/scaling.md with its figure. Measurements are kept in scaling.json beside it and not repeated,
-unless they are named. ``m10-100`` needs the raw files of ModelNet10. ``large`` writes 8 GB to a temporary folder.
+measures the named studies (text voxels m10-100 link apart products descent averaging wide large) on an idle
+machine and writes docs/results/scaling.md with its figure. Measurements are kept in scaling.json beside it and not
+repeated, unless they are named. ``m10-100`` and ``products`` need the raw files of ModelNet10; ``large`` writes
+8 GB to a temporary folder.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from distributed import Client, get_task_stream, wait
 from benchmarks.averaging import study_averaging
 from benchmarks.distributed import descents, in_turns, largest_memory, sent, workers, write_store
 from benchmarks.prepared import prepared
-from benchmarks.scaling_page import DIRECTIONS, draw, page
+from benchmarks.scaling_page import DIRECTIONS, WIDTH, draw, page
 from benchmarks.timing import seconds
 from flrml import RidgeFLRML
 from flrml.datasets import store
@@ -34,6 +35,7 @@ from flrml.datasets.meta import describe
 from flrml.distributed import open_split
 from flrml.distributed.stored import StoredRows
 from flrml.files import read_json, write_json
+from flrml.rows import product, product_transposed
 
 TARGET = Path(__file__).parents[1] / "docs" / "results" / "scaling.md"
 CLASSES = 20
@@ -173,6 +175,31 @@ def _fits_apart(parts: list[int], n: int, n_words: int, together: Any) -> dict[s
     return {"seconds": min(measure() for _ in range(3)), "given": min(measure(**GIVEN) for _ in range(3))}
 
 
+def _products_apart(path: Path, rows: slice, together: Any) -> float:
+    """Return the seconds of two products with some rows of voxels in this process, while others make theirs."""
+    X = store.open_split(path)[0].view(rows.start, rows.stop)
+    R = np.ones((X.shape[0], WIDTH), dtype=X.dtype)
+    product(X, product_transposed(X, R))  # reads the rows
+    together.wait()
+    return seconds(lambda: product(X, product_transposed(X, R)))
+
+
+def study_products() -> dict[str, float]:
+    """Products with voxels of m10-100 without Dask: all in one process, and half in each of two."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    found = {}
+    with prepared("m10-100") as folder:
+        if folder is None:
+            raise SystemExit("the raw files of m10-100 are missing; see docs/datasets.md")
+        n = store.open_split(folder / "train")[0].shape[0]
+        for name, count in (("one", 1), ("two", 2)):
+            with Manager() as manager, ProcessPoolExecutor(count) as pool:
+                parts = [slice(k * n // count, (k + 1) * n // count) for k in range(count)]
+                together = [manager.Barrier(count)] * count
+                found[name] = max(pool.map(_products_apart, [folder / "train"] * count, parts, together))
+    return found
+
+
 def study_apart(n: int = 200_000, n_words: int = 50_000, blocks: int = 16) -> dict[str, dict[str, float]]:
     """Fits without Dask, to all rows in one process and to half of them in each of two: the cap."""
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -250,6 +277,7 @@ STUDIES: dict[str, Callable[[], dict[str, Any]]] = {
     "m10-100": study_m10_100,
     "link": study_link,
     "apart": study_apart,
+    "products": study_products,
     "descent": study_descent,
     "averaging": study_averaging,
     "wide": study_wide,

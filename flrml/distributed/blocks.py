@@ -4,6 +4,7 @@ Every task is a pure function of its arguments and every argument is a future or
 scheduler can recompute anything that a dead worker held.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -175,7 +176,10 @@ class RowBlocks:
     def scatter(self, value: Any, block: int | None = None) -> Future:
         """Send a value of the client once: to the worker of a block, or to any worker, which passes it on."""
         choice: dict = {} if block is None else {"workers": [self.places[block]], "allow_other_workers": True}
-        return self.client.submit(_identity, value, **choice, pure=False)
+        with warnings.catch_warnings():
+            # A task that carries the value can be repeated when a worker dies; Dask advises against large ones.
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            return self.client.submit(_identity, value, **choice, pure=False)
 
     def scatter_rows(self, values: Any) -> list[Future]:
         """Send each block its rows of an array of n rows."""

@@ -26,6 +26,7 @@ RESULTS = {
     "voxels": study(12_000, 1_000_000),
     "link": {"bandwidth": 1e9, "task": 1e-4},
     "apart": {"one": {"seconds": 4.0, "given": 3.0}, "two": {"seconds": 2.1, "given": 1.6}},
+    "products": {"one": 9.0, "two": 5.0},
     "m10-100": {
         "shape": [47_892, 1_000_000],
         "workers": {
@@ -85,6 +86,7 @@ def test_the_page_shows_what_was_measured(tmp_path):
     text = page(RESULTS)
     assert text.count("| text, 200,000 × 50,000 |") == 6
     assert "1.90 times as fast as one that fits to all of it, and with given parameters 1.88 times" in text
+    assert "1.80 times as fast as in one: the cap there" in text
     assert "billion" in text
     scaling_page.draw(RESULTS, tmp_path / "figure.svg")
     assert (tmp_path / "figure.svg").read_text().startswith("<?xml")
