@@ -1,7 +1,7 @@
 """Products with CSR matrices in memory.
 
 Large ones are shared out over threads. SciPy's own routines are called where they add to a matrix that exists:
-its operators make a new one each time, which takes memory and, in Dask's workers, a fifth of the time.
+its operators make a new one each time, which takes memory.
 """
 
 from typing import Any
