@@ -134,8 +134,8 @@ def _sentences(results: dict[str, Any]) -> Iterator[str]:
         yield (
             f"m10-100, {_shape(results['m10-100'])} on disk, parameters chosen: {one['seconds']:.0f} s with one "
             f"worker, {two['seconds']:.0f} s with two, {one['seconds'] / two['seconds']:.2f} times as fast. A "
-            f"worker takes at most {two['peak'] / 1e9:.1f} GB. Of held-out rows, {two['score']:.1%} are classified "
-            "correctly."
+            f"worker takes at most {two['peak'] / 1e9:.1f} GB. Of held-out rows, {100 * two['score']:.1f} % are "
+            "classified correctly."
         )
     if "products" in results:
         run = results["products"]

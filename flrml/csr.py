@@ -45,7 +45,7 @@ def fill_rows(out: NDArray, X: Any, B: NDArray, block: slice) -> None:
     )
 
 
-def add_product_transposed(out: NDArray, X: Any, R: NDArray) -> None:
+def add_transposed(out: NDArray, X: Any, R: NDArray) -> None:
     """Add X.T @ R to ``out``."""
     if _by_column(X, R.shape[1], out.itemsize):
         columns_first = X.T.tocsr()

@@ -217,11 +217,11 @@ def product_transposed(X: Any, R: NDArray, out: NDArray | None = None) -> NDArra
 
         in_threads(fill, slices(len(out), -(-len(out) // n_threads())))
     elif sp.issparse(X) and not on_disk(X):
-        csr.add_product_transposed(out, X, R)
+        csr.add_transposed(out, X, R)
     else:
         read = X.steps if _by_runs(X) else X.__getitem__
         for block in _product_blocks(X):
-            csr.add_product_transposed(out, read(block), R[block])
+            csr.add_transposed(out, read(block), R[block])
         if _by_runs(X):
             running_sums(out, backward=True)
     return out

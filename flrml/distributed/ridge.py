@@ -27,7 +27,7 @@ from flrml.threads import one_blas_thread
 from flrml.wide import is_wide
 
 SAMPLE_BYTES = 2 * 2**30  # of rows at most that parameters are chosen with
-WORTH_WORKERS = 2**26  # values of a sample from which on its products are faster at the workers
+WORTH_WORKERS = 2**26  # values of a sample from which on the workers multiply it
 SAMPLE_SHARE = 1 / 8  # of the memory of the workers that a sample may take
 
 
