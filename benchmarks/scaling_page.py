@@ -54,7 +54,8 @@ def predict(study: dict[str, Any], n_workers: int, cores: int, bandwidth: float,
     measured = study["workers"]
     one = measured["1"]
     parts = {
-        "compute": one["compute"] / min(n_workers, cores),
+        "compute": (one["compute"] - one["directions"]) / min(n_workers, cores),
+        "directions": one["directions"],
         "client": max(one["given"] - one["compute"] - one["tasks"] * task, 0.0),
         "scheduler": tasks(measured, n_workers) * task,
         "exchange": exchange_seconds(study["shape"][1], n_workers, bandwidth),
@@ -65,7 +66,8 @@ def predict(study: dict[str, Any], n_workers: int, cores: int, bandwidth: float,
 def rows_of_half(study: dict[str, Any], n_workers: int, bandwidth: float, task: float) -> float:
     """Return the number of rows at which workers compute as long as they wait for one another."""
     parts = predict(study, n_workers, n_workers, bandwidth, task)
-    return study["shape"][0] * (parts["exchange"] + parts["scheduler"]) / parts["compute"]
+    waiting = parts["directions"] + parts["exchange"] + parts["scheduler"]
+    return study["shape"][0] * waiting / parts["compute"]
 
 
 def _shape(study: dict[str, Any]) -> str:
@@ -84,9 +86,7 @@ def _measured_table(results: dict[str, Any]) -> Iterator[str]:
         study = results[name]
         for count, run in study["workers"].items():
             model = predict(study, int(count), cores, link["bandwidth"], link["task"])
-            exchanged = (
-                exchange_bytes(study["shape"][1], int(count)) + 4 * int(count) * study["shape"][1] * DIRECTIONS
-            )
+            exchanged = exchange_bytes(study["shape"][1], int(count)) + 4 * study["shape"][1] * DIRECTIONS
             yield (
                 f"| {name}, {_shape(study)} | {count} | {run['seconds']:.1f} s | {run['given']:.1f} s "
                 f"| {model['seconds']:.1f} s | {run['sent'] / 1e6:,.0f} MB | {exchanged / 1e6:,.0f} MB "
@@ -97,8 +97,9 @@ def _measured_table(results: dict[str, Any]) -> Iterator[str]:
 def _larger_table(results: dict[str, Any]) -> Iterator[str]:
     """Yield the table of the model for more workers."""
     task = results["link"]["task"]
-    yield "| data | workers | speed-up | compute | exchange | scheduler | rows at which half is communication |"
-    yield "|---|---:|---:|---:|---:|---:|---:|"
+    columns = "compute | directions | exchange | scheduler"
+    yield f"| data | workers | speed-up | {columns} | rows at which half is waiting |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|"
     for name in DATA:
         if name not in results:
             continue
@@ -108,7 +109,7 @@ def _larger_table(results: dict[str, Any]) -> Iterator[str]:
             parts = predict(study, count, count, NETWORK, task)
             yield (
                 f"| {name}, {_shape(study)} | {count} | {one / parts['seconds']:.1f}× | {parts['compute']:.2f} s "
-                f"| {parts['exchange']:.2f} s | {parts['scheduler']:.2f} s "
+                f"| {parts['directions']:.2f} s | {parts['exchange']:.2f} s | {parts['scheduler']:.2f} s "
                 f"| {rows_of_half(study, count, NETWORK, task):,.0f} |"
             )
 
@@ -187,7 +188,7 @@ def _billion(run: dict[str, Any], n: float = 1e9, n_workers: int = 100) -> str:
     n_columns = run["shape"][1]
     compute = run["seconds"] * 2 / n_workers * n / run["shape"][0]
     exchange = exchange_seconds(n_columns, n_workers, NETWORK)
-    memory = 2 * 4 * n * DIRECTIONS / n_workers
+    memory = 4 * n * DIRECTIONS / n_workers
     return (
         f"An estimate, not a measurement, for a billion such rows on {n_workers} workers with links of 10 Gbit/s: "
         f"{compute / 60:.0f} minutes of computation, {exchange:.0f} seconds of communication, and "
@@ -207,10 +208,10 @@ def page(results: dict[str, Any]) -> str:
     if "link" in results and set(DATA) & results.keys():
         lines += [*_measured_table(results), "", "![Speed-up by the number of workers](scaling.svg)", ""]
         lines += [
-            "The model: computation divided by the workers, the client's share, the scheduler's time for a task, "
-            f"and the D × {WIDTH} sums of {DISCRIMINANTS.blocks} Krylov blocks, which a tree of {FAN_IN} branches "
-            "adds up and passes on. For the measured rows the bandwidth is that between processes of this machine; "
-            "for more workers it is 10 Gbit/s:",
+            "The model: computation divided by the workers, the time of the worker that keeps the directions, the "
+            f"client's share, the scheduler's time for a task, and the D × {WIDTH} sums of {DISCRIMINANTS.blocks} "
+            f"Krylov blocks, which a tree of {FAN_IN} branches adds up and passes on. For the measured rows the "
+            "bandwidth is that between processes of this machine; for more workers it is 10 Gbit/s:",
             "",
             *_larger_table(results),
             "",

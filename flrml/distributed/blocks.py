@@ -188,18 +188,30 @@ class RowBlocks:
 
     def sum_future(self, parts: list[Future]) -> Future:
         """Sum one array per block: every worker adds up those of its blocks, and sends one array."""
+        return self._added(self.sums_by_worker(parts))
+
+    def sums_by_worker(self, parts: list[Future]) -> list[Future]:
+        """Return sums of one array per block that remain to be added up, one of each worker, or of some of them."""
         by_worker: dict[str, list[Future]] = {}
         for place, part in zip(self.places[: len(parts)], parts, strict=True):
             by_worker.setdefault(place, []).append(part)
-        return self._added([self._added(own, [place]) for place, own in by_worker.items()])
+        return self._added_but_few([self._added(own, [place]) for place, own in by_worker.items()])
 
     def _added(self, parts: list[Future], workers: list[str] | None = None) -> Future:
         """Sum by a tree of tasks, so that few arrays are in memory at once."""
+        parts = self._added_but_few(parts, workers)
+        return self._add_groups(parts, workers)[0] if len(parts) > 1 else parts[0]
+
+    def _added_but_few(self, parts: list[Future], workers: list[str] | None = None) -> list[Future]:
+        """Sum until one task can add up the rest."""
+        while len(parts) > FAN_IN:
+            parts = self._add_groups(parts, workers)
+        return parts
+
+    def _add_groups(self, parts: list[Future], workers: list[str] | None) -> list[Future]:
         choice = {"workers": workers, "allow_other_workers": workers is not None, "pure": False}
-        while len(parts) > 1:
-            groups = [parts[first : first + FAN_IN] for first in range(0, len(parts), FAN_IN)]
-            parts = [self.client.submit(_add, group, **choice) for group in groups]
-        return parts[0]
+        groups = [parts[first : first + FAN_IN] for first in range(0, len(parts), FAN_IN)]
+        return [self.client.submit(add_up, group, **choice) for group in groups]
 
     def sum(self, parts: list[Future]) -> Any:
         """Sum one array per block, on the client."""
@@ -236,7 +248,8 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def _add(parts: list[Any]) -> Any:
+def add_up(parts: list[Any]) -> Any:
+    """Return the sum of some values."""
     total = parts[0].copy() if isinstance(parts[0], np.ndarray) else parts[0]
     for part in parts[1:]:
         total += part

@@ -19,8 +19,7 @@ from flrml.distributed.tall import SampledBlocks, ScaledBlocks, TallMatrix
 from flrml.distributed.waiting import gather
 from flrml.neighbors import nearest
 from flrml.ridge.estimator import RidgeFLRML, check_classes
-from flrml.ridge.scaling import RemoteRows, ScaledRows, squares_of
-from flrml.ridge.subspace import SHORT_SIDE
+from flrml.ridge.scaling import FEW_COLUMNS, FEW_ROWS, RemoteRows, ScaledRows, squares_of
 from flrml.ridge.supervision import Labels, class_contrasts, draw_rows
 from flrml.rows import check_largest, is_dask, is_sparse, largest_value, take_rows
 from flrml.threads import one_blas_thread
@@ -58,13 +57,15 @@ def fit_ridge(model: RidgeFLRML, X: Any, y: Any, triplets: Any, groups: Any) -> 
     with without_work_stealing(active_client()), one_blas_thread():
         blocks = RowBlocks(X)
         blocks.check(model)
-        rows = ClusterRows(Shards(blocks))
+        shards = Shards(blocks)
+        counted = CountedLabels(shards, y) if is_dask(y) and groups is None else None
+        rows = ClusterRows(shards)
         random = check_random_state(model.random_state)
-        supervision = _check_supervision(model, rows, y, groups)
+        supervision = _check_supervision(model, rows, y if counted is None else counted, groups)
         rows.check()
         n = rows.shape[0]
         most = n if model.max_samples is None else min(n, model.max_samples)
-        if most < n or n <= SHORT_SIDE["rows"]:  # few rows are learned from on the client
+        if most < n or n <= FEW_ROWS:  # few rows are learned from on the client
             drawn = supervision.draw(most, random)
             model._solve(rows[drawn], supervision.subset(drawn), random)
         else:
@@ -161,7 +162,8 @@ class ClusterRows(RemoteRows):
         """Return some rows: on the client, or at the workers if products with them are worth the messages."""
         share, shape = len(rows) / self.shape[0], (len(rows), self.shape[1])
         room = SAMPLE_SHARE * self.shards.memory()
-        if share * self.summary.nnz < WORTH_WORKERS or is_wide(shape) or share * self.summary.n_bytes > room:
+        small = shape[0] <= FEW_ROWS or shape[1] <= FEW_COLUMNS or share * self.summary.nnz < WORTH_WORKERS
+        if small or is_wide(shape) or share * self.summary.n_bytes > room:
             return self[rows]
         return SampledRows(self.shards.sample(rows))
 
@@ -174,6 +176,35 @@ class SampledRows(ClusterRows):
         return SampledBlocks(self, weights, constant, scale, mean_square)
 
 
+class CountedLabels:
+    """Labels in a dask array, which workers count from here on.
+
+    Parameters
+    ----------
+    shards : Shards
+        The rows.
+    y : dask array of shape (n,)
+        Their labels.
+    """
+
+    def __init__(self, shards: Shards, y: Any):
+        if y.shape != shards.shape[:1]:
+            raise ValueError(
+                f"Found input variables with inconsistent numbers of samples: {[shards.shape, y.shape]}"
+            )
+        self.shards, self.parts = shards, shards.align(y)
+        self._counts = shards.map(_count, self.parts)
+
+    def classes_and_sizes(self) -> tuple[NDArray, NDArray[np.int64]]:
+        """Return the classes, and how many rows each of them has."""
+        found = gather(self.shards.client, self._counts)
+        classes = np.unique(np.concatenate([some for some, _ in found]))
+        sizes = np.zeros(len(classes), dtype=np.int64)
+        for some, counts in found:
+            sizes[np.searchsorted(classes, some)] += counts
+        return classes, sizes
+
+
 class BlockLabels:
     """Labels that stay with their rows, as supervision; see :class:`flrml.ridge.supervision.Labels`.
 
@@ -181,20 +212,15 @@ class BlockLabels:
     ----------
     shards : Shards
         The rows.
-    y : dask array or ndarray of shape (n,)
+    y : CountedLabels or ndarray of shape (n,)
         Labels.
     """
 
-    def __init__(self, shards: Shards, y: Any):
+    def __init__(self, shards: Shards, y: "CountedLabels | NDArray"):
         self.shards, self.n_groups = shards, shards.shape[0]
-        if is_dask(y):
-            parts = shards.align(y)
-            found = gather(shards.client, shards.map(_count, parts))
-            self.classes = np.unique(np.concatenate([classes for classes, _ in found]))
-            self.size = np.zeros(len(self.classes), dtype=np.int64)
-            for classes, counts in found:
-                self.size[np.searchsorted(self.classes, classes)] += counts
-            self._label = shards.map(_encode, parts, self.classes)
+        if isinstance(y, CountedLabels):
+            self.classes, self.size = y.classes_and_sizes()
+            self._label = shards.map(_encode, y.parts, self.classes)
         else:
             self.classes, label, self.size = np.unique(y, return_inverse=True, return_counts=True)
             self._label = shards.scatter_rows(label.astype(np.min_scalar_type(len(self.classes))))
@@ -204,7 +230,7 @@ class BlockLabels:
     def class_indicators(self, dtype: Any) -> TallMatrix:
         """Return the indicators of the classes, of unit length."""
         found = self.shards.map(_indicators, self._label, (1 / self._root).astype(dtype))
-        return TallMatrix(self.shards, [found], np.eye(len(self.size)), np.dtype(dtype))
+        return TallMatrix(self.shards, [found], np.dtype(dtype), len(self.size))
 
     def contrast(self, Y: Any) -> Any:
         """Raise: with labels, the solver needs the contrasts of the class means alone."""
@@ -213,7 +239,7 @@ class BlockLabels:
     def scatters(self, Y: TallMatrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return S_b and ½ Yᵀ (A + Aᵀ) Y, both from the class means."""
         sums = self.shards.sum(self.shards.map(_class_sums, self._label, Y.by_shard, len(self.size)))
-        means = (sums @ Y.factor) / self._root[:, None]
+        means = sums / self._root[:, None]
         return means.T @ means, means.T @ self._contrasts @ means
 
     def draw(self, size: int, random: np.random.RandomState) -> NDArray:
@@ -256,9 +282,7 @@ def _check_supervision(model: RidgeFLRML, rows: ClusterRows, y: Any, groups: Any
         labels = model._check_supervision(rows, np.asarray(y), None, np.asarray(groups))
         assert isinstance(labels, Labels)
         return GroupedBlockLabels(rows.shards, labels)
-    if is_dask(y) and y.shape != (rows.shape[0],):
-        raise ValueError(f"Found input variables with inconsistent numbers of samples: {[rows.shape, y.shape]}")
-    found = BlockLabels(rows.shards, y if is_dask(y) else model._check_labels(rows, y))
+    found = BlockLabels(rows.shards, y if isinstance(y, CountedLabels) else model._check_labels(rows, y))
     check_classification_targets(np.tile(found.classes, 3))  # of values that occur once, it warns
     check_classes(len(found.classes), bool(found.size.max() > 1), False)
     return found

@@ -1,7 +1,8 @@
 """Matrices with a row for each row of a dask array; the rows stay at the workers.
 
-The operations are those of :class:`flrml.ridge.tall.Tall`. Each is one task per shard, and sums go from worker to
-worker by a tree. A product X (Xᵀ B) communicates D × p numbers from and to every worker, the others p × p.
+The operations are those of :class:`flrml.ridge.tall.Tall`, one task per shard. Sums of D × p numbers go from worker
+to worker by a tree to the one that keeps the directions, and new directions back the same way. The client sees
+matrices of p × p alone, and submits one block ahead, so that no worker waits for it.
 """
 
 from dataclasses import dataclass
@@ -9,21 +10,24 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg
+from dask.sizeof import sizeof
 from distributed import Future
 from numpy.typing import NDArray
 
+from flrml.distributed.blocks import add_up
 from flrml.distributed.shards import Shards
 from flrml.distributed.stored import open_together
 from flrml.distributed.waiting import gather
+from flrml.ridge.arrays import combine, inner, leading, random_columns
+from flrml.ridge.krylov import Block, next_block
 from flrml.ridge.scaling import ScaledRows
-from flrml.ridge.tall import combine, inner, random_columns
+from flrml.ridge.tall import Subspace, TallDual, orthonormal_coordinates
 from flrml.rows import product, product_transposed
 
 
 @dataclass(frozen=True)
 class TallMatrix:
-    """Pieces side by side, times a small factor, which is applied when the matrix is used.
+    """Pieces side by side, whose rows are at the workers.
 
     Attributes
     ----------
@@ -31,21 +35,21 @@ class TallMatrix:
         The rows of X.
     pieces : list of lists of futures
         Rows of each piece in each shard.
-    factor : ndarray with p columns
-        The matrix is [P₁ P₂ …] times this.
     dtype : dtype
         Of the pieces.
+    n_columns : int
+        Number of columns; those of images only the workers know, which is 0 here.
     """
 
     shards: Shards
     pieces: list[list[Future]]
-    factor: NDArray
     dtype: np.dtype
+    n_columns: int = 0
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
-        return self.shards.shape[0], self.factor.shape[1]
+        return self.shards.shape[0], self.n_columns
 
     @property
     def by_shard(self) -> list[list[Future]]:
@@ -54,10 +58,19 @@ class TallMatrix:
 
     def __getitem__(self, rows: NDArray) -> NDArray:
         """Bring some rows to the client."""
-        places, parts = self.shards.pick(_take, rows, self.by_shard, self.factor)
-        out = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
-        out[places] = np.concatenate(parts)
+        places, parts = self.shards.pick(_take, rows, self.by_shard)
+        found = np.concatenate(parts)
+        out = np.empty_like(found)
+        out[places] = found
         return out
+
+
+@dataclass(frozen=True)
+class RemoteBlock:
+    """A :class:`flrml.ridge.krylov.Block` at a worker, and its small part on its own."""
+
+    block: Future
+    along: Future
 
 
 class ScaledBlocks(ScaledRows):
@@ -66,22 +79,20 @@ class ScaledBlocks(ScaledRows):
     def tall(self, rows: NDArray | None) -> "TallBlocks":
         """Return the operations on tall matrices; all rows are learned from."""
         if rows is not None:
-            raise ValueError("some of the rows at workers cannot be learned from alone; take them to the client")
-        return TallBlocks(self)
-
-    def toarray(self) -> TallMatrix:
-        """Return the rows as dense matrices at the workers."""
-        shards = self.X.shards
-        found = shards.map(_dense, shards.futures, shards.scatter(self.weights), self.constant)
-        return TallMatrix(shards, [found], np.eye(self.shape[1]), self.dtype)
+            raise ValueError("some of the rows at workers cannot be learned from alone; take a sample")
+        return TallDualBlocks(self) if self.has_many_columns else TallBlocks(self)
 
 
 class SampledBlocks(ScaledRows):
     """Scaled rows of a sample: they are at workers, but tall matrices, which are small then, on the client."""
 
     @cached_property
-    def _blocks(self) -> "TallBlocks":
-        return TallBlocks(self)
+    def _blocks(self) -> "TallDualBlocks":
+        return TallDualBlocks(self)
+
+    def tall(self, rows: NDArray | None) -> TallDual:
+        """Return the operations on tall matrices; directions are known by their duals."""
+        return TallDual(self, rows, whole=False, formed=False)
 
     def gram_times(self, R: NDArray) -> NDArray:
         """Return X (Xᵀ R)."""
@@ -89,11 +100,11 @@ class SampledBlocks(ScaledRows):
 
     def product_transposed(self, R: NDArray) -> NDArray:
         """Return the transposed rows times R."""
-        return self._blocks.product_transposed(self._at_workers(R))
+        return self._blocks.bring_sums(self._at_workers(R))
 
     def _at_workers(self, R: NDArray) -> TallMatrix:
         shards = self.X.shards
-        return TallMatrix(shards, [shards.scatter_rows(R)], np.eye(R.shape[1]), self.dtype)
+        return TallMatrix(shards, [shards.scatter_rows(R)], self.dtype, R.shape[1])
 
 
 class TallBlocks:
@@ -107,108 +118,235 @@ class TallBlocks:
 
     def __init__(self, X: ScaledBlocks | SampledBlocks):
         self.X, self.shards = X, X.X.shards
-        self._squared_weights = self.shards.scatter(np.append(X.weights**2, X.dtype.type(X.constant**2)))
+        self._weights = self.shards.scatter(np.append(X.weights, X.dtype.type(X.constant)))
+        self._last: RemoteBlock | None = None
 
-    def random(self, width: int, seed: int) -> TallMatrix:
+    @property
+    def is_short(self) -> bool:
+        """Whether there are few columns, and not too many zeros to store."""
+        return self.X.is_short
+
+    def dense(self) -> TallMatrix:
+        """Return the rows as dense matrices at the workers."""
+        found = self.shards.map(_dense, self.shards.futures, self._weights, self.X.constant)
+        return TallMatrix(self.shards, [found], self.X.dtype, self.X.shape[1])
+
+    def random(self, width: int, seed: int) -> Any:
         """Return random columns; the workers make them."""
-        return self._matrix(self.shards.map(_random, self.shards.spans, seed, width, self.X.dtype), width)
+        found = self.shards.map(_random, self.shards.spans, seed, width, self.X.dtype)
+        return TallMatrix(self.shards, [found], self.X.dtype, width)
 
-    def gram_times(self, B: TallMatrix) -> TallMatrix:
-        """Return X (Xᵀ B); workers that have joined take their share from here on."""
-        shards = self.shards
-        shards.rebalance()
-        sums = shards.broadcast(self._sums(B, self._squared_weights))
-        return self._matrix(shards.map(_times, shards.futures, sums), B.shape[1])
-
-    def learned(self, Y: TallMatrix) -> TallMatrix:
-        """Return Y: all rows are learned from."""
-        return Y
-
-    def product_transposed(self, B: TallMatrix) -> NDArray:
-        """Return Xᵀ B, on the client."""
-        X, (sums,) = self.X, gather(self.shards.client, [self._sums(B)])
-        found = np.append(X.weights, X.dtype.type(X.constant))[:, None] * sums
-        return found if X.constant else found[:-1]
-
-    def gram_within(self, B: TallMatrix) -> NDArray[np.float64]:
-        """Return Bᵀ X Xᵀ B; the sums of D × p stay at a worker."""
-        client = self.shards.client
-        found = client.submit(_weighted_gram, self._sums(B), self._squared_weights, pure=False)
-        return gather(client, [found])[0]
-
-    def inner(self, pieces: list[TallMatrix], B: TallMatrix) -> NDArray[np.float64]:
-        """Return [P₁ P₂ …]ᵀ B, summed in float64."""
-        P = self.side_by_side(pieces)
-        return P.factor.T @ self.shards.sum(self.shards.map(inner, P.by_shard, B.by_shard)) @ B.factor
-
-    def combine(self, pieces: list[TallMatrix], C: NDArray) -> TallMatrix:
-        """Return [P₁ P₂ …] C, computed when it is used."""
-        P = self.side_by_side(pieces)
-        return TallMatrix(self.shards, P.pieces, P.factor @ C, P.dtype)
-
-    def computed(self, B: TallMatrix) -> TallMatrix:
-        """Return B, computed now: later products with it are as precise as those of arrays."""
-        return self._matrix(self.shards.map(combine, B.by_shard, B.factor), B.shape[1])
-
-    def side_by_side(self, pieces: list[TallMatrix]) -> TallMatrix:
+    def side_by_side(self, pieces: list[Any]) -> Any:
         """Return [P₁ P₂ …]."""
-        factor = scipy.linalg.block_diag(*(P.factor for P in pieces))
-        return TallMatrix(self.shards, [part for P in pieces for part in P.pieces], factor, self.X.dtype)
+        found = [part for P in pieces for part in P.pieces]
+        return TallMatrix(self.shards, found, self.X.dtype, sum(P.n_columns for P in pieces))
 
-    def _sums(self, B: TallMatrix, weights: Future | None = None) -> Future:
-        """Return Xᵀ B for the unscaled features, and the column sums of B below it, times weights.
+    def learned(self, E: Any) -> Any:
+        """Return E: all rows are learned from."""
+        return E
 
-        They stay at a worker.
+    def sums(self, B: Any) -> Any:
+        """Return Xᵀ B, in parts that are to be added up."""
+        return self.product_transposed(B)
+
+    def leading(self, sums: Any, number: int) -> Any:
+        """Return the leading directions of sums, with their lengths."""
+        return [self._submit(_leading, sums, number)]
+
+    def next_block(self, blocks: list[RemoteBlock], sums: list[Future]) -> RemoteBlock:
+        """Return what sums add to blocks; one worker keeps all of them."""
+        found = self._submit(_next_block, [earlier.block for earlier in blocks], sums)
+        return RemoteBlock(found, self._submit(_along, found))
+
+    def is_empty(self, block: RemoteBlock) -> bool:
+        """Return False: what is not known yet is not waited for, and products with no columns take no time."""
+        return False
+
+    def product(self, block: RemoteBlock) -> TallMatrix:
+        """Return X V for the directions V of a block.
+
+        It waits for the block before, so that workers that join take their share from the next block on.
         """
         shards = self.shards
-        return shards.sum_future(shards.map(_transposed_times, shards.futures, B.by_shard, B.factor, weights))
+        if self._last is not None:
+            gather(shards.client, [self._last.along])
+            shards.rebalance()
+        self._last = block
+        copies = shards.broadcast(block.block)
+        return TallMatrix(shards, [shards.map(_times, shards.futures, copies, self._weights)], self.X.dtype)
 
-    def _matrix(self, futures: list[Future], width: int) -> TallMatrix:
-        return TallMatrix(self.shards, [futures], np.eye(width), self.X.dtype)
+    def product_transposed(self, E: TallMatrix) -> list[Future]:
+        """Return Xᵀ E, in parts that are to be added up."""
+        shards = self.shards
+        return shards.sums_by_worker(shards.map(_transposed_times, shards.futures, E.by_shard, self._weights))
+
+    def along(self, block: RemoteBlock) -> Future:
+        """Return the inner products of earlier directions with the sums of a block."""
+        return block.along
+
+    def last_column(self, blocks: list[RemoteBlock] | None, images: list[TallMatrix]) -> Future:
+        """Return the scatter of the images in the directions of the last block."""
+        parts = self.side_by_side(images).by_shard
+        return self.shards.sum_future(self.shards.map(_inner, parts))
+
+    def bring(self, matrices: list[Future]) -> list[NDArray[np.float64]]:
+        """Bring small matrices to the client."""
+        return gather(self.shards.client, matrices)
+
+    def subspace(
+        self, blocks: list[RemoteBlock] | None, images: list[TallMatrix], columns: list[Future]
+    ) -> Subspace:
+        """Return the subspace of blocks."""
+        return Subspace(self.side_by_side(images), self, columns, blocks)
+
+    def lift(self, blocks: list[RemoteBlock] | None, C: NDArray) -> NDArray:
+        """Return [V₁ V₂ …] C, on the client."""
+        if blocks is None:
+            return C
+        (found,) = gather(self.shards.client, [self._submit(_lift, [block.block for block in blocks], C)])
+        return found if self.X.constant else found[:-1]
+
+    def _submit(self, work: Any, *arguments: Any) -> Future:
+        """Work on directions at the worker that keeps them."""
+        place = {"workers": self.shards.places[:1], "allow_other_workers": True}
+        return self.shards.client.submit(work, *arguments, **place, pure=False)
+
+
+class TallDualBlocks(TallBlocks):
+    """Operations for fewer rows than columns, as in :class:`flrml.ridge.tall.TallDual`, but at the workers."""
+
+    def sums(self, B: Any) -> TallMatrix:
+        """Return B, which stands for Xᵀ B."""
+        return self._matrix(self.shards.map(np.hstack, B.by_shard), B.n_columns)
+
+    def leading(self, sums: Any, number: int) -> TallMatrix:
+        """Return B with Xᵀ B the leading directions of sums, with their lengths."""
+        (G,) = gather(self.shards.client, [self._submit(_gram, super().product_transposed(sums))])
+        return self._combine([sums], np.linalg.eigh(G)[1][:, -number:])
+
+    def next_block(self, blocks: list[Any], sums: Any) -> Any:
+        """Return what sums add to blocks."""
+        return next_block(blocks, sums, self._inner, self._combine)
+
+    def is_empty(self, block: Any) -> bool:
+        """Tell whether a block has no directions."""
+        return block.directions.n_columns == 0
+
+    def product(self, block: Any) -> TallMatrix:
+        """Return K A; workers that have joined take their share from here on."""
+        self.shards.rebalance()
+        return self.gram_times(block.directions)
+
+    def gram_times(self, B: TallMatrix) -> TallMatrix:
+        """Return X (Xᵀ B)."""
+        shards = self.shards
+        copies = shards.broadcast(self._submit(_as_block, super().product_transposed(B)))
+        return self._matrix(shards.map(_times, shards.futures, copies, self._weights), B.n_columns)
+
+    def product_transposed(self, E: TallMatrix) -> Any:
+        """Return E, which stands for Xᵀ E."""
+        return E
+
+    def last_column(self, blocks: list[Any] | None, images: list[TallMatrix]) -> Any:
+        """Return [A₁ A₂ …]ᵀ K A_j for the last block."""
+        return self._inner([block.directions for block in blocks or ()], images[-1])
+
+    def bring(self, matrices: list[Any]) -> list[NDArray[np.float64]]:
+        """Return the matrices, which are on the client."""
+        return matrices
+
+    def subspace(self, blocks: list[Any] | None, images: list[TallMatrix], columns: list[Any]) -> Subspace:
+        """Return the subspace in orthonormal directions."""
+        C = orthonormal_coordinates(columns, self.X.dtype)
+        E = self._combine(images, C)
+        dual = self._combine([block.directions for block in blocks or ()], C)
+        return Subspace(E, self, [self._inner([E], E)], dual)
+
+    def lift(self, blocks: Any, C: NDArray) -> NDArray:
+        """Return Xᵀ A C, on the client; ``blocks`` is A."""
+        return self.bring_sums(self._combine([blocks], C))
+
+    def bring_sums(self, B: TallMatrix) -> NDArray:
+        """Return Xᵀ B, on the client."""
+        (found,) = gather(self.shards.client, [self._submit(add_up, super().product_transposed(B))])
+        return found if self.X.constant else found[:-1]
+
+    def _inner(self, pieces: list[TallMatrix], B: TallMatrix) -> NDArray[np.float64]:
+        parts, (others,) = self.side_by_side(pieces).by_shard, B.pieces
+        return self.shards.sum(self.shards.map(inner, parts, others))
+
+    def _combine(self, pieces: list[TallMatrix], C: NDArray) -> TallMatrix:
+        return self._matrix(self.shards.map(combine, self.side_by_side(pieces).by_shard, C), C.shape[1])
+
+    def _matrix(self, futures: list[Future], n_columns: int) -> TallMatrix:
+        return TallMatrix(self.shards, [futures], self.X.dtype, n_columns)
+
+
+@sizeof.register(Block)
+def _size_in_memory(block: Block) -> int:
+    return block.directions.nbytes + block.along.nbytes
 
 
 def _random(spans: list[tuple[int, int]], seed: int, width: int, dtype: Any) -> NDArray:
     return np.concatenate([random_columns(seed, start, stop, width) for start, stop in spans]).astype(dtype)
 
 
-def _transposed_times(
-    blocks: list[Any], pieces: list[NDArray], factor: NDArray, weights: NDArray | None
-) -> NDArray:
-    out, start = np.zeros((blocks[0].shape[1] + 1, factor.shape[1]), dtype=pieces[0].dtype), 0
+def _dense(blocks: list[Any], weights: NDArray, constant: float) -> NDArray:
+    return np.concatenate([ScaledRows(rows, weights[:-1], constant).toarray() for rows in open_together(blocks)])
+
+
+def _leading(parts: list[NDArray], number: int) -> NDArray:
+    return leading(add_up(parts), number)
+
+
+def _next_block(blocks: list[Block], parts: list[NDArray]) -> Block:
+    return next_block(blocks, add_up(parts))
+
+
+def _along(block: Block) -> NDArray[np.float64]:
+    return block.along
+
+
+def _lift(blocks: list[Block], C: NDArray) -> NDArray:
+    return combine([block.directions for block in blocks], C)
+
+
+def _times(blocks: list[Any], block: Block, weights: NDArray) -> NDArray:
+    """Return X V for the directions V of a block; the last of their rows is that of the constant."""
+    V = block.directions * weights[:, None]
+    out, start = np.empty((sum(block.shape[0] for block in blocks), V.shape[1]), dtype=V.dtype), 0
+    for rows in open_together(blocks):
+        product(rows, V[:-1], out[start : start + rows.shape[0]])
+        start += rows.shape[0]
+    out += V[-1]
+    return out
+
+
+def _transposed_times(blocks: list[Any], pieces: list[NDArray], weights: NDArray) -> NDArray:
+    """Return Xᵀ E, with a row for the constant."""
+    E, start = np.hstack(pieces) if len(pieces) > 1 else pieces[0], 0
+    out = np.zeros((blocks[0].shape[1] + 1, E.shape[1]), dtype=E.dtype)
     for rows in open_together(blocks):
         stop = start + rows.shape[0]
-        B = _combine([piece[start:stop] for piece in pieces], factor)
-        product_transposed(rows, B, out[:-1])
-        out[-1] += B.sum(axis=0)
+        product_transposed(rows, E[start:stop], out[:-1])
         start = stop
-    if weights is not None:
-        out *= weights[:, None]
+    out[-1] = E.sum(axis=0)
+    out *= weights[:, None]
     return out
 
 
-def _weighted_gram(sums: NDArray, squared_weights: NDArray) -> NDArray[np.float64]:
-    return (sums.T @ (sums * squared_weights[:, None])).astype(np.float64)
+def _inner(pieces: list[NDArray]) -> NDArray[np.float64]:
+    return inner(pieces, pieces[-1])
 
 
-def _times(blocks: list[Any], sums: NDArray) -> NDArray:
-    out, start = np.empty((sum(block.shape[0] for block in blocks), sums.shape[1]), dtype=sums.dtype), 0
-    for rows in open_together(blocks):
-        product(rows, sums[:-1], out[start : start + rows.shape[0]])
-        start += rows.shape[0]
-    out += sums[-1]
-    return out
+def _gram(parts: list[NDArray]) -> NDArray[np.float64]:
+    sums = add_up(parts)
+    return inner([sums], sums)
 
 
-def _dense(blocks: list[Any], weights: NDArray, constant: float) -> NDArray:
-    return np.concatenate([ScaledRows(rows, weights, constant).toarray() for rows in open_together(blocks)])
+def _as_block(parts: list[NDArray]) -> Block:
+    return Block(add_up(parts), np.empty((0, 0)))
 
 
-def _combine(pieces: list[NDArray], factor: NDArray) -> NDArray:
-    identity = (
-        len(pieces) == 1 and factor.shape[0] == factor.shape[1] and np.array_equal(factor, np.eye(len(factor)))
-    )
-    return pieces[0] if identity else combine(pieces, factor)
-
-
-def _take(numbers: NDArray, pieces: list[NDArray], factor: NDArray) -> NDArray:
-    return combine([piece[numbers] for piece in pieces], factor)
+def _take(numbers: NDArray, pieces: list[NDArray]) -> NDArray:
+    return np.hstack([piece[numbers] for piece in pieces])

@@ -15,6 +15,7 @@ Changes to the model of :mod:`flrml.loss`, for rows E in p orthonormal direction
 (γ, ω, β) and the number of rounds are chosen on held-out rows; see :mod:`flrml.ridge.selection`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,14 +52,16 @@ class Plane:
         Their labels or triplets.
     d : int
         Number of directions of a map.
-    scatter : ndarray of shape (p, p), optional
-        EᵀE.
+    scatter : callable, optional
+        Returns EᵀE. It is asked for last, as workers may still be at it.
     """
 
-    def __init__(self, images: Any, supervision: Contrasts, d: int, scatter: NDArray | None = None):
+    def __init__(
+        self, images: Any, supervision: Contrasts, d: int, scatter: Callable[[], NDArray[np.float64]] | None = None
+    ):
         self.images, self.supervision = images, supervision
-        self.scatter = gram_of_columns(images) if scatter is None else scatter
         self._between, self._contrast = supervision.scatters(images)
+        self.scatter = gram_of_columns(images) if scatter is None else scatter()
         self.eigenvalues = np.linalg.eigvalsh(self.scatter)
         self._noise = SOUND * np.finfo(images.dtype).eps * max(self.eigenvalues[-1], np.finfo(np.float64).tiny)
         self.rank = int(np.sum(self.eigenvalues > self._noise))

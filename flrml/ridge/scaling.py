@@ -17,9 +17,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flrml.binary import BinaryRows
-from flrml.ridge.tall import Tall, TallArrays
+from flrml.ridge.tall import Tall, TallArrays, TallDual
 from flrml.rows import gram, is_sparse, product, product_transposed, row_blocks
+from flrml.wide import is_wide
 
+FEW_ROWS, FEW_COLUMNS = 400, 200  # up to which the whole row space is taken
+MANY_COLUMNS = 3  # per row, from which on directions are known by their duals
+DENSE = 0.1  # share of non-zeros above which rows of few columns are stored dense
 SMALLEST = 1e-6  # root mean squares below this share of the largest are raised to it
 
 
@@ -98,11 +102,18 @@ class ScaledRows:
             return self.X.filled
         return self.X.nnz / max(n * n_columns, 1) if is_sparse(self.X) else 1.0
 
+    @property
+    def is_short(self) -> bool:
+        """Whether there are few columns, and not too many zeros to store."""
+        return self.shape[1] <= FEW_COLUMNS and self.filled >= DENSE
+
     def product(self, B: NDArray) -> NDArray:
         """Return the rows times B."""
         D = self.X.shape[1]
         found = product(self.X, self.weights[:, None] * B[:D])
-        return found + self.dtype.type(self.constant) * B[D] if self.constant else found
+        if self.constant:
+            found += self.dtype.type(self.constant) * B[D]
+        return found
 
     def product_transposed(self, R: NDArray) -> NDArray:
         """Return the transposed rows times R."""
@@ -114,9 +125,17 @@ class ScaledRows:
         """Return X (Xᵀ R)."""
         return self.product(self.product_transposed(R))
 
+    @property
+    def has_many_columns(self) -> bool:
+        """Whether columns are so many more than rows that directions are known by their duals."""
+        return self.shape[1] > MANY_COLUMNS * self.shape[0]
+
     def tall(self, rows: NDArray | None) -> Tall:
-        """Return the operations on matrices with a row for each of the rows that are learned from; None for all."""
-        return TallArrays(self, rows)
+        """Return the operations on tall matrices; some rows are learned from, or all of them."""
+        few = self.shape[0] <= FEW_ROWS
+        if self.is_short or not (few or self.has_many_columns):
+            return TallArrays(self, rows)
+        return TallDual(self, rows, few, is_wide(self.shape))
 
     def toarray(self) -> Any:
         """Return the rows as a dense matrix."""

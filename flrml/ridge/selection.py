@@ -8,7 +8,8 @@
    compared, which are less noisy than votes.
 3. The cosine of X itself is judged by a sample. If discriminants make far fewer errors, they win.
 4. Else the data's own geometry is tried as well, for two large ridges, without and with rounds. The best of these
-   four is taken if it is better than the discriminants, the simpler model, by more than two standard errors.
+   four is taken if it is better than the discriminants, the simpler model, by more than two standard errors; or at
+   all, if the discriminants are worse than the cosine of X by more than one.
 5. If a sample was searched, the ridge of the own geometry and the number of rounds grow with the groups.
 """
 
@@ -88,15 +89,25 @@ class Fold:
         sample = (at_most(SAMPLE[1], self.all[0], random), at_most(SAMPLE[0], held, random))
         self.sample = self.all if few else sample
         self.seed = random.randint(2**31)
-        self.solver, self.solve = functools.cache(self._solver), functools.cache(self._solve)
+        # A cache of functools would refer back to the fold, which would then keep what workers hold for it.
+        self._solvers: dict[bool, Solver] = {}
+        self._maps: dict[Candidate, NDArray] = {}
 
-    def _solver(self, own: bool) -> Solver:
-        random = np.random.RandomState(self.seed)
-        return Solver(self.scaled(own), self._subset, self.learned_from, own, self.settings, random)
+    def solver(self, own: bool) -> Solver:
+        """Return the solver of discriminants, or that of the data's own geometry."""
+        if own not in self._solvers:
+            random = np.random.RandomState(self.seed)
+            self._solvers[own] = Solver(
+                self.scaled(own), self._subset, self.learned_from, own, self.settings, random
+            )
+        return self._solvers[own]
 
-    def _solve(self, candidate: Candidate) -> NDArray:
-        solver = self.solver(candidate.form.local == 1)
-        return solver.solve(candidate, np.random.RandomState(self.seed))[0].astype(self.X.dtype)
+    def solve(self, candidate: Candidate) -> NDArray:
+        """Return the map of a candidate on the images."""
+        if candidate not in self._maps:
+            C = self.solver(candidate.form.local == 1).solve(candidate, np.random.RandomState(self.seed))[0]
+            self._maps[candidate] = C.astype(self.X.dtype)
+        return self._maps[candidate]
 
     def judge(self, candidate: Candidate | None, *, sample: bool) -> tuple[NDArray, NDArray, NDArray]:
         """Return the decisions about held-out rows, their support and their groups; None is the cosine of X."""
@@ -123,7 +134,7 @@ class Selection:
     def __init__(self, folds: list[Fold], report: Callable[[Trial], None]):
         self.folds, self.report = folds, report
         self.trials: list[Trial] = []
-        self._sample_decisions = functools.cache(lambda candidate: self._judge(candidate, True)[0])
+        self._by_sample: dict[Candidate | None, NDArray] = {}
 
     def score(self, candidates: Iterable[Candidate]) -> list[Trial]:
         """Judge candidates by the held-out rows."""
@@ -144,6 +155,11 @@ class Selection:
         """Return by how many standard errors a candidate is worse than the cosine of X, judged by the sample."""
         loss = self._sample_decisions(None) - self._sample_decisions(candidate)
         return float(loss.mean() / max(standard_error(loss), np.finfo(np.float64).tiny)) if len(loss) else 0.0
+
+    def _sample_decisions(self, candidate: Candidate | None) -> NDArray:
+        if candidate not in self._by_sample:
+            self._by_sample[candidate] = self._judge(candidate, True)[0]
+        return self._by_sample[candidate]
 
     def _judge(self, candidate: Candidate | None, sample: bool) -> list[NDArray[np.float64]]:
         """Return the share of right decisions by group, 1 on average if all are right, and its support."""
@@ -213,7 +229,10 @@ def select(
         if given["rounds"] == "auto":
             starts += [replace(start, rounds=ROUNDS) for start in starts]
         rivals = selection.score(starts)
-    chosen = prefer_simple(rivals if simple is None else [simple, *rivals], simple, ERRORS)[0]
+    trials = rivals if simple is None else [simple, *rivals]
+    if own and simple is not None and selection.loss(simple.candidate) > 1:
+        simple = None  # worse than the cosine of X, and so preferred to nothing
+    chosen = prefer_simple(trials, simple, ERRORS)[0]
     if own and selection.loss(chosen.candidate) > 1:
         warnings.warn(
             "on held-out rows the cosine of X is better than the learned map by more than a standard error; "

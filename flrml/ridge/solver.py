@@ -83,7 +83,7 @@ class Solver:
         shape = LEADING if own else DISCRIMINANTS
         self.subspace = build_subspace(scaled, supervision, rows, settings.d, shape, random)
         images = self.subspace.tall.learned(self.subspace.images)
-        self.plane = Plane(images, supervision, settings.d, self.subspace.scatter)
+        self.plane = Plane(images, supervision, settings.d, lambda: self.subspace.scatter)
 
     def ridges(self) -> list[float]:
         """Return 1 and the powers of ten from the smallest to the largest eigenvalue of the scatter."""

@@ -1,51 +1,125 @@
-"""Matrices with a row for each row of X, "tall" ones, that the solver works with.
+"""Matrices with a row for each row of X, "tall" ones, and directions, with a row for each feature.
 
-The solver knows X and tall matrices through the operations of :class:`Tall` alone. In memory they are those of
-NumPy arrays; on a cluster the rows of tall matrices stay where the rows of X are.
+The solver knows X through the operations of :class:`Tall` alone. In memory they are those of NumPy arrays; on a
+cluster the rows of tall matrices stay where the rows of X are.
 """
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flrml.wide import is_wide
+from flrml.ridge.arrays import combine, inner, leading, random_columns
+from flrml.ridge.krylov import SOUND, Block, next_block
 
 if TYPE_CHECKING:
     from flrml.ridge.scaling import ScaledRows
 
-CACHED_BYTES = 2**18  # of rows that are multiplied at a time
-
 
 class Tall(Protocol):
-    """Operations on tall matrices, with a row for each of the rows that are learned from."""
+    """Operations on tall matrices and directions."""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether there are so few columns that they serve as directions themselves."""
+
+    def dense(self) -> Any:
+        """Return X as a tall matrix."""
 
     def random(self, width: int, seed: int) -> Any:
-        """Return random columns, which depend on the numbers of the rows and the seed alone."""
-
-    def gram_times(self, B: Any) -> Any:
-        """Return X (Xᵀ B), for all rows of X."""
-
-    def learned(self, Y: Any) -> Any:
-        """Return those of all rows that are learned from."""
-
-    def product_transposed(self, B: Any) -> NDArray:
-        """Return Xᵀ B."""
-
-    def gram_within(self, B: Any) -> NDArray[np.float64]:
-        """Return Bᵀ X Xᵀ B."""
-
-    def inner(self, pieces: list[Any], B: Any) -> NDArray[np.float64]:
-        """Return [P₁ P₂ …]ᵀ B, summed in float64."""
-
-    def combine(self, pieces: list[Any], C: NDArray) -> Any:
-        """Return [P₁ P₂ …] C, which may be computed when it is used."""
-
-    def computed(self, B: Any) -> Any:
-        """Return B, computed now."""
+        """Return random columns for the rows to learn from; they depend on the numbers of the rows and the seed."""
 
     def side_by_side(self, pieces: list[Any]) -> Any:
         """Return [P₁ P₂ …]."""
+
+    def learned(self, E: Any) -> Any:
+        """Return those rows of a tall matrix that are learned from."""
+
+    def sums(self, B: Any) -> Any:
+        """Return Xᵀ B for a matrix with the rows to learn from."""
+
+    def leading(self, sums: Any, number: int) -> Any:
+        """Return that many of the leading directions of sums, with their lengths."""
+
+    def next_block(self, blocks: list[Any], sums: Any) -> Any:
+        """Return what sums add to blocks; see :func:`flrml.ridge.krylov.next_block`."""
+
+    def is_empty(self, block: Any) -> bool:
+        """Tell whether a block has no directions, as far as that is known."""
+
+    def product(self, block: Any) -> Any:
+        """Return X V for the directions V of a block, for all rows."""
+
+    def product_transposed(self, E: Any) -> Any:
+        """Return Xᵀ E; of the rows of E, those count that are learned from."""
+
+    def along(self, block: Any) -> Any:
+        """Return the inner products of earlier directions with the sums of a block."""
+
+    def last_column(self, blocks: list[Any] | None, images: list[Any]) -> Any:
+        """Return what :meth:`along` would for a block after the last one."""
+
+    def bring(self, matrices: list[Any]) -> list[NDArray[np.float64]]:
+        """Bring small matrices to this process."""
+
+    def subspace(self, blocks: list[Any] | None, images: list[Any], columns: list[Any]) -> "Subspace":
+        """Return the subspace of blocks, or the whole row space, with block columns of the scatter."""
+
+    def lift(self, blocks: Any, C: NDArray) -> NDArray:
+        """Return [V₁ V₂ …] C (D × d), for the directions of blocks or for the features themselves."""
+
+
+@dataclass(frozen=True)
+class Subspace:
+    """Rows of X in p orthonormal directions of the feature space.
+
+    Attributes
+    ----------
+    images : tall matrix of shape (n, p)
+        All rows in these directions, also those that were not learned from.
+    tall : Tall
+        The data.
+    columns : list of small matrices
+        Block columns of the upper triangle of the scatter, where the data keep them.
+    blocks
+        The directions, for the data to lift a map; None if they are the features themselves.
+    """
+
+    images: Any
+    tall: Tall
+    columns: list[Any]
+    blocks: Any
+
+    @cached_property
+    def scatter(self) -> NDArray[np.float64]:
+        """EᵀE of the images E of the rows that were learned from."""
+        return assemble(self.tall.bring(self.columns))
+
+    def lift(self, C: NDArray) -> NDArray:
+        """Return the map Lᵀ (D × d) on the features of a map C (p × d) on the images."""
+        return self.tall.lift(self.blocks, C.astype(self.images.dtype))
+
+
+def assemble(columns: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return a symmetric matrix from the block columns of its upper triangle."""
+    out = np.zeros((len(columns[-1]), len(columns[-1])))
+    start = 0
+    for column in columns:
+        stop = start + column.shape[1]
+        out[:stop, start:stop] = column
+        out[start:stop, :start] = column[:start].T
+        start = stop
+    return (out + out.T) / 2
+
+
+def orthonormal_coordinates(columns: list[NDArray[np.float64]], dtype: Any) -> NDArray[np.float64]:
+    """Return R/√t for AᵀKA = R diag(t) Rᵀ, given by block columns of its upper triangle."""
+    t, R = np.linalg.eigh(assemble(columns))
+    sound = t > SOUND * np.finfo(dtype).eps * max(t[-1], 0)
+    sound[-1] = True  # rows of zeros have a direction too
+    return R[:, sound] / np.sqrt(np.where(t > 0, t, 1)[sound])
 
 
 class TallArrays:
@@ -61,45 +135,75 @@ class TallArrays:
 
     def __init__(self, X: "ScaledRows", rows: NDArray | None):
         self.X, self.rows = X, rows
-        self.n = X.shape[0] if rows is None else len(rows)
-        self._K = X.gram[:, slice(None) if rows is None else rows].astype(X.dtype) if is_wide(X.shape) else None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether there are few columns, and not too many zeros to store."""
+        return self.X.is_short
+
+    def dense(self) -> NDArray:
+        """Return X as an array."""
+        return self.X.toarray()
 
     def random(self, width: int, seed: int) -> NDArray:
         """Return random columns."""
-        return random_columns(seed, 0, self.n, width).astype(self.X.dtype)
-
-    def gram_times(self, B: NDArray) -> NDArray:
-        """Return X (Xᵀ B), for all rows of X."""
-        return self._K @ B if self._K is not None else self.X.gram_times(self._for_all_rows(B))
-
-    def learned(self, Y: NDArray) -> NDArray:
-        """Return the rows that are learned from."""
-        return Y if self.rows is None else Y[self.rows]
-
-    def product_transposed(self, B: NDArray) -> NDArray:
-        """Return Xᵀ B."""
-        return self.X.product_transposed(self._for_all_rows(B))
-
-    def gram_within(self, B: NDArray) -> NDArray[np.float64]:
-        """Return Bᵀ X Xᵀ B."""
-        sums = self.product_transposed(B)
-        return (sums.T @ sums).astype(np.float64)
-
-    def inner(self, pieces: list[NDArray], B: NDArray) -> NDArray[np.float64]:
-        """Return [P₁ P₂ …]ᵀ B, summed in float64."""
-        return inner(pieces, [B])
-
-    def combine(self, pieces: list[NDArray], C: NDArray) -> NDArray:
-        """Return [P₁ P₂ …] C."""
-        return combine(pieces, C)
-
-    def computed(self, B: NDArray) -> NDArray:
-        """Return B."""
-        return B
+        n = self.X.shape[0] if self.rows is None else len(self.rows)
+        return random_columns(seed, 0, n, width).astype(self.X.dtype)
 
     def side_by_side(self, pieces: list[NDArray]) -> NDArray:
         """Return [P₁ P₂ …]."""
         return np.hstack(pieces)
+
+    def learned(self, E: NDArray) -> NDArray:
+        """Return the rows that are learned from."""
+        return E if self.rows is None else E[self.rows]
+
+    def sums(self, B: NDArray) -> NDArray:
+        """Return Xᵀ B."""
+        return self.X.product_transposed(self._for_all_rows(B))
+
+    def leading(self, sums: NDArray, number: int) -> NDArray:
+        """Return the leading directions of sums, with their lengths."""
+        return leading(sums, number)
+
+    def next_block(self, blocks: list[Block], sums: NDArray) -> Block:
+        """Return what sums add to blocks."""
+        return next_block(blocks, sums)
+
+    def is_empty(self, block: Block) -> bool:
+        """Tell whether a block has no directions."""
+        return block.directions.shape[1] == 0
+
+    def product(self, block: Block) -> NDArray:
+        """Return X V for the directions V of a block."""
+        return self.X.product(block.directions)
+
+    def product_transposed(self, E: NDArray) -> NDArray:
+        """Return Xᵀ E over the rows that are learned from."""
+        return self.sums(self.learned(E))
+
+    def along(self, block: Block) -> NDArray[np.float64]:
+        """Return the inner products of earlier directions with the sums of a block."""
+        return block.along
+
+    def last_column(self, blocks: list[Block] | None, images: list[NDArray]) -> NDArray[np.float64]:
+        """Return the scatter of the images in the directions of the last block."""
+        learned = [self.learned(piece) for piece in images]
+        return inner(learned, learned[-1])
+
+    def bring(self, matrices: list[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+        """Return the matrices."""
+        return matrices
+
+    def subspace(
+        self, blocks: list[Block] | None, images: list[NDArray], columns: list[NDArray[np.float64]]
+    ) -> "Subspace":
+        """Return the subspace of blocks."""
+        return Subspace(self.side_by_side(images), self, columns, blocks)
+
+    def lift(self, blocks: Any, C: NDArray) -> NDArray:
+        """Return [V₁ V₂ …] C."""
+        return C if blocks is None else combine([block.directions for block in blocks], C)
 
     def _for_all_rows(self, B: NDArray) -> NDArray:
         """Return B with rows of zeros for the rows that are not learned from."""
@@ -110,40 +214,73 @@ class TallArrays:
         return found
 
 
-def random_columns(seed: int, start: int, stop: int, width: int) -> NDArray[np.float64]:
-    """Return rows ``start`` to ``stop`` of an endless matrix of random numbers, whatever the rows around them."""
-    numbers = np.random.PCG64(seed)
-    numbers.advance(start * width)  # a number takes one step
-    return np.random.Generator(numbers).random((stop - start, width)) - 0.5
+class TallDual(TallArrays):
+    """Tall matrices for fewer rows than columns: directions Xᵀ A are known by A, a tall matrix itself.
 
+    Blocks have orthonormal A, and images K A with K = X Xᵀ. With AᵀKA = R diag(t) Rᵀ, the directions Xᵀ A R/√t are
+    orthonormal.
 
-def inner(pieces: list[NDArray], others: list[NDArray]) -> NDArray[np.float64]:
-    """Return [P₁ P₂ …]ᵀ [Q₁ Q₂ …] of arrays, summed in float64."""
-    widths = [sum(P.shape[1] for P in parts) for parts in (pieces, others)]
-    out, n, step = np.zeros(widths), len(others[0]), _cached_rows(8 * sum(widths))
-    # Memory is asked for once: Dask's workers give it back whenever an array is deleted, which doubles the time.
-    left, right, part = np.empty((min(step, n), widths[0])), np.empty((min(step, n), widths[1])), np.empty(widths)
-    for start in range(0, n, step):
-        out += np.matmul(_side_by_side(pieces, start, left).T, _side_by_side(others, start, right), out=part)
-    return out
+    Parameters
+    ----------
+    X : ScaledRows of shape (n, D)
+        The data.
+    rows : ndarray or None
+        Numbers of the rows that are learned from; None if all are.
+    whole : bool
+        Whether all directions are taken.
+    formed : bool
+        Whether K is formed.
+    """
 
+    def __init__(self, X: "ScaledRows", rows: NDArray | None, whole: bool, formed: bool):
+        super().__init__(X, rows)
+        self._whole = whole
+        K = X.gram[:, slice(None) if rows is None else rows] if whole or formed else None
+        self._K = K if whole or K is None else K.astype(X.dtype)
 
-def combine(pieces: list[NDArray], C: NDArray) -> NDArray:
-    """Return [P₁ P₂ …] C of arrays."""
-    n, dtype = len(pieces[0]), pieces[0].dtype
-    C, step = C.astype(dtype), _cached_rows(dtype.itemsize * sum(C.shape))
-    out, both = np.empty((n, C.shape[1]), dtype), np.empty((min(step, n), C.shape[0]), dtype)
-    for start in range(0, n, step):
-        np.matmul(_side_by_side(pieces, start, both), C, out=out[start : start + step])
-    return out
+    @property
+    def is_short(self) -> bool:
+        """Whether all directions are taken."""
+        return self._whole
 
+    def dense(self) -> Any:
+        """Return K, the images for an A of unit columns."""
+        return self._K
 
-def _cached_rows(n_bytes: int) -> int:
-    """Return how many rows of that many bytes stay in cache."""
-    return max(1, CACHED_BYTES // max(n_bytes, 1))
+    def sums(self, B: NDArray) -> NDArray:
+        """Return B, which stands for Xᵀ B."""
+        return B
 
+    def leading(self, sums: NDArray, number: int) -> NDArray:
+        """Return B with Xᵀ B the leading directions of sums, with their lengths."""
+        S = super().sums(sums)
+        return combine([sums], np.linalg.eigh(inner([S], S))[1][:, -number:])
 
-def _side_by_side(pieces: list[NDArray], start: int, out: NDArray) -> NDArray:
-    """Fill an array with rows of all pieces from ``start`` on, as many as there are."""
-    rows = slice(start, min(start + len(out), len(pieces[0])))
-    return np.concatenate([piece[rows] for piece in pieces], axis=1, out=out[: rows.stop - start])
+    def product(self, block: Block) -> NDArray:
+        """Return K A for all rows."""
+        if self._K is not None:
+            return self._K @ block.directions
+        return self.X.gram_times(self._for_all_rows(block.directions))
+
+    def product_transposed(self, E: NDArray) -> NDArray:
+        """Return E, of the rows that are learned from."""
+        return self.learned(E)
+
+    def last_column(self, blocks: list[Block] | None, images: list[NDArray]) -> NDArray[np.float64]:
+        """Return [A₁ A₂ …]ᵀ K A_j for the last block."""
+        last = self.learned(images[-1])
+        return last if blocks is None else inner([block.directions for block in blocks], last)
+
+    def subspace(
+        self, blocks: list[Block] | None, images: list[NDArray], columns: list[NDArray[np.float64]]
+    ) -> "Subspace":
+        """Return the subspace in orthonormal directions."""
+        C = orthonormal_coordinates(columns, images[0].dtype)
+        E = combine(images, C)
+        learned = self.learned(E)
+        dual = C if blocks is None else combine([block.directions for block in blocks], C)
+        return Subspace(E, self, [inner([learned], learned)], dual)
+
+    def lift(self, blocks: Any, C: NDArray) -> NDArray:
+        """Return Xᵀ A C; ``blocks`` is A."""
+        return super().sums((blocks @ C).astype(self.X.dtype))

@@ -11,6 +11,7 @@ def study(n=200_000, n_columns=50_000):
             "seconds": 10 / count + 1,
             "given": 10 / count,
             "compute": 8.0,
+            "directions": 1.0,
             "tasks": 300 * count,
             "sent": 1e8 * (count - 1),
             "peak": 5e8,
@@ -71,14 +72,15 @@ def test_a_tree_exchanges_less_than_each_with_each():
 def test_the_model_gives_the_time_that_it_was_made_from():
     assert predict(study(), 1, 2, 1e9, 1e-4)["seconds"] == pytest.approx(10)
     two = predict(study(), 2, 2, 1e12, 0.0)
-    assert two["seconds"] == pytest.approx(8 / 2 + 2, rel=1e-4)
+    assert two["seconds"] == pytest.approx(7 / 2 + 1 + 2, rel=1e-4)
     assert predict(study(), 4, 2, 1e12, 0.0)["compute"] == two["compute"]
 
 
-def test_with_the_rows_of_half_workers_compute_as_long_as_they_communicate():
+def test_with_the_rows_of_half_workers_compute_as_long_as_they_wait():
     rows = rows_of_half(study(), 64, 1e9, 1e-4)
     parts = predict(study(), 64, 64, 1e9, 1e-4)
-    assert parts["compute"] * rows / 200_000 == pytest.approx(parts["exchange"] + parts["scheduler"])
+    waiting = parts["directions"] + parts["exchange"] + parts["scheduler"]
+    assert parts["compute"] * rows / 200_000 == pytest.approx(waiting)
 
 
 def test_the_page_shows_what_was_measured(tmp_path):

@@ -28,14 +28,14 @@ PHASES = {
     "summary": (ridge.ClusterRows, "__init__", 1),
     "sample": (ridge.ClusterRows, "__getitem__", 1),
     "search": (SampledBlocks, "gram_times", 2),
-    "first product": (TallBlocks, "gram_times", 1),
-    "third product": (TallBlocks, "gram_times", 3),
-    "reduction": (RowBlocks, "sum_future", 5),
-    "orthogonalization": (TallBlocks, "computed", 4),
-    "scatter": (TallBlocks, "inner", 5),
+    "first product": (TallBlocks, "product", 1),
+    "third product": (TallBlocks, "product", 3),
+    "reduction": (RowBlocks, "sums_by_worker", 4),
+    "directions": (TallBlocks, "next_block", 4),
+    "scatter": (TallBlocks, "last_column", 1),
     "class means": (ridge.BlockLabels, "scatters", 1),
     "rounds": (TallMatrix, "__getitem__", 1),
-    "map": (TallBlocks, "product_transposed", 1),
+    "map": (TallBlocks, "lift", 1),
 }
 
 
@@ -134,15 +134,15 @@ def test_a_worker_that_joins_takes_its_share(monkeypatch, words, processes):
     processes.worker("--no-nanny")
     with Client(processes.address, timeout=60) as client:
         client.wait_for_workers(1, timeout=120)
-        original = TallBlocks.gram_times
+        original = TallBlocks.product
 
-        def join(self, B):
+        def join(self, block):
             if len(client.nthreads()) == 1:
                 processes.worker("--no-nanny")
                 client.wait_for_workers(2, timeout=120)
-            return original(self, B)
+            return original(self, block)
 
-        monkeypatch.setattr(TallBlocks, "gram_times", join)
+        monkeypatch.setattr(TallBlocks, "product", join)
         found = RidgeFLRML(**GIVEN).fit(blocks(X, SIZES), y)
         used = client.run(lambda dask_worker: dask_worker.state.executed_count)
     close(found, expected)

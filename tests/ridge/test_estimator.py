@@ -5,7 +5,7 @@ from sklearn.preprocessing import Normalizer
 
 from flrml import RidgeFLRML, draw_triplets, knn_accuracy
 from flrml.exceptions import FlrmlWarning
-from flrml.ridge import subspace
+from flrml.ridge import scaling
 from flrml.rows import BinaryRows
 
 from . import literal
@@ -26,7 +26,8 @@ def cosines(Y):
 def either(request, monkeypatch):
     """The whole row space, and the Krylov space, which on small data is the whole one as well."""
     if request.param == "krylov":
-        monkeypatch.setattr(subspace, "SHORT_SIDE", {"rows": 0, "columns": 0})
+        monkeypatch.setattr(scaling, "FEW_ROWS", 0)
+        monkeypatch.setattr(scaling, "FEW_COLUMNS", 0)
 
 
 @pytest.mark.parametrize("given", [GIVEN, GIVEN | {"local": 1.0}, GIVEN | {"ridge": 0.01, "local": 0.1}])

@@ -101,7 +101,8 @@ def test_an_offset_tells_rows_apart_that_differ_in_length_alone(table):
 @pytest.mark.parametrize("short_side", [True, False])
 def test_the_unit_of_a_feature_does_not_matter_if_features_are_made_equal(table, short_side, monkeypatch):
     if not short_side:
-        monkeypatch.setattr("flrml.ridge.subspace.SHORT_SIDE", {"rows": 0, "columns": 0})
+        monkeypatch.setattr("flrml.ridge.scaling.FEW_ROWS", 0)
+        monkeypatch.setattr("flrml.ridge.scaling.FEW_COLUMNS", 0)
     X, y = table
     given = {"ridge": 0.1, "within": 0.5, "local": 0.1, "rounds": 0, "scale": 1.0, "random_state": 0}
     first, second = (

@@ -237,6 +237,15 @@ def test_degenerate_rows_do_not_break_the_search(X):
     assert np.isfinite(RidgeFLRML(1, random_state=0).fit(X.astype(np.float32), y).components_).all()
 
 
+@pytest.mark.filterwarnings("ignore::flrml.exceptions.FlrmlWarning")
+@pytest.mark.parametrize("loss", [0.9, 1.1])
+def test_discriminants_that_are_worse_than_the_cosine_of_x_are_not_preferred(digits, monkeypatch, loss):
+    monkeypatch.setattr(selection, "ERRORS", np.inf)  # nothing is better by that many standard errors
+    monkeypatch.setattr(selection.Selection, "loss", lambda self, candidate: loss)
+    model = RidgeFLRML(20, random_state=0).fit(digits[0][:600], digits[1][:600])
+    assert (model.local_ == 1) == (loss > 1)
+
+
 TABLES = {"iris": load_iris, "wine": load_wine, "breast cancer": load_breast_cancer, "digits": load_digits}
 KINDS = ["raw", "unit rows", "standardised", "standardised unit rows"]
 CASES = [(name, kind) for name in TABLES for kind in KINDS if name != "digits" or "unit" not in kind]  # slow

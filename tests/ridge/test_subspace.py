@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flrml import draw_triplets, wide
-from flrml.ridge import subspace
+from flrml.ridge import scaling, subspace
+from flrml.ridge.arrays import combine, inner, random_columns
+from flrml.ridge.krylov import next_block
 from flrml.ridge.scaling import ScaledRows
-from flrml.ridge.subspace import Shape, build_subspace, choose_method
+from flrml.ridge.subspace import Krylov, Shape, build_subspace
 from flrml.ridge.supervision import Labels, Triplets
-from flrml.ridge.tall import random_columns
+from flrml.ridge.tall import TallArrays, TallDual, assemble
 
 from . import literal
 
@@ -27,13 +29,19 @@ def build(X, supervision, rows=None, d=10, shape=WIDE, seed=0):
     return build_subspace(unscaled(X), supervision.subset(rows), rows, d, shape, np.random.RandomState(seed))
 
 
-def directions(found, X):
-    return found.lift(np.eye(found.images.shape[1])) if found.dual is not None else np.eye(X.shape[1])
+def directions(found):
+    return found.lift(np.eye(found.images.shape[1]))
 
 
-@pytest.fixture
-def only_krylov(monkeypatch):
-    monkeypatch.setattr(subspace, "SHORT_SIDE", {"rows": 0, "columns": 0})
+def limit(monkeypatch, rows=0, columns=0):
+    monkeypatch.setattr(scaling, "FEW_ROWS", rows)
+    monkeypatch.setattr(scaling, "FEW_COLUMNS", columns)
+
+
+@pytest.fixture(params=["directions", "duals"])
+def only_krylov(request, monkeypatch):
+    limit(monkeypatch)
+    monkeypatch.setattr(scaling, "MANY_COLUMNS", 0 if request.param == "duals" else 10**9)
 
 
 @pytest.fixture
@@ -44,24 +52,29 @@ def tall():
     return X, y
 
 
-def test_the_short_side_decides_the_method():
-    assert choose_method(unscaled(np.empty((5000, 150)))) == "columns"
-    assert choose_method(unscaled(sp.random(5000, 190, 0.5, format="csr"))) == "columns"
-    assert choose_method(unscaled(sp.random(5000, 190, 0.01, format="csr"))) == "krylov"
-    assert choose_method(unscaled(np.empty((300, 5000)))) == "rows"
-    assert choose_method(unscaled(np.empty((3000, 5000)))) == "krylov"
+def test_the_shape_decides_whether_the_whole_row_space_is_taken():
+    def chosen(X):
+        tall = unscaled(X).tall(None)
+        return type(tall), tall.is_short
+
+    assert chosen(np.empty((5000, 150))) == (TallArrays, True)
+    assert chosen(sp.random(5000, 190, 0.5, format="csr")) == (TallArrays, True)
+    assert chosen(sp.random(5000, 190, 0.01, format="csr")) == (TallArrays, False)
+    assert chosen(np.eye(300, 5000)) == (TallDual, True)
+    assert chosen(sp.eye(3000, 10_000, format="csr")) == (TallDual, False)
+    assert chosen(np.empty((3000, 5000))) == (TallArrays, False)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("side", ["rows", "columns", "krylov"])
+@pytest.mark.parametrize("side", ["rows", "columns", "krylov", "dual"])
 def test_the_images_are_the_rows_in_orthonormal_directions(text, monkeypatch, side, dtype):
     X, y = text[0].astype(dtype), text[1]
     tolerance = 1e-8 if dtype == np.float64 else 1e-4
-    limits = {"rows": 0, "columns": 0} | ({side: 1000} if side != "krylov" else {})
-    monkeypatch.setattr(subspace, "SHORT_SIDE", limits)
+    limit(monkeypatch, **({side: 1000} if side in ("rows", "columns") else {}))
+    monkeypatch.setattr(scaling, "MANY_COLUMNS", 0 if side == "dual" else 3)
     rows = np.arange(0, 160, 2)
     found = build(X, Labels(y), rows)
-    Z = directions(found, X)
+    Z = directions(found)
     E = found.images[rows].astype(np.float64)
     assert np.allclose(Z.T @ Z, np.eye(Z.shape[1]), atol=tolerance)
     assert np.allclose(found.images, X @ Z, atol=tolerance)
@@ -102,43 +115,65 @@ def test_held_out_rows_take_no_part(only_krylov, tall):
     other[1::3] = 7.0
     first, second = (build(data, Labels(y), rows) for data in (X, other))
     assert np.allclose(first.images[rows], second.images[rows])
-    assert np.allclose(directions(first, X), directions(second, other))
+    assert np.allclose(directions(first), directions(second))
 
 
 @given(st.integers(1, 6), st.integers(2, 40), st.integers(0, 2**16))
-def test_the_basis_is_orthonormal_whatever_the_rank(rank, n, seed):
+def test_the_directions_are_orthonormal_whatever_the_rank(rank, n, seed):
     random = np.random.RandomState(seed)
     X = random.standard_normal((n, rank)) @ random.standard_normal((rank, 50))
-    krylov = subspace._Krylov(unscaled(X).tall(None))
-    krylov.extend(np.hstack((X[:, :3], X[:, :2], np.zeros((n, 1)))), 5)  # columns that depend on one another
-    B, KB = np.hstack(krylov.basis), np.hstack(krylov.images)
-    assert np.allclose(B.T @ B, np.eye(B.shape[1]), atol=1e-9)
-    assert np.allclose(KB, X @ (X.T @ B))
-    assert B.shape[1] <= min(n, max(rank, 1) + 3)
+    krylov = Krylov(TallArrays(unscaled(X), None))
+    start = np.hstack((X[:, :3], X[:, :2], np.zeros((n, 1))))  # columns that depend on one another
+    krylov.extend(X.T @ start, 5)
+    V, E = np.hstack([block.directions for block in krylov.blocks]), np.hstack(krylov.images)
+    assert np.allclose(V.T @ V, np.eye(V.shape[1]), atol=1e-9)
+    assert np.allclose(E, X @ V)
+    assert np.allclose(assemble(krylov.columns), E.T @ E)
+    assert V.shape[1] <= rank + 3
 
 
 def test_what_little_a_float32_block_adds_is_found():
     random = np.random.RandomState(0)
     Q = np.linalg.qr(random.standard_normal((400, 5)))[0]
-    krylov = subspace._Krylov(unscaled(Q.astype(np.float32)).tall(None))
-    first, second = Q[:, [0, 0]] + 3e-5 * Q[:, 1:3], Q[:, [0, 0]] + 3e-5 * Q[:, 3:]
-    for block in (first, second):
-        krylov.extend(block.astype(np.float32), 1)
-    B = np.hstack(krylov.basis)
-    assert B.dtype == np.float32
-    assert np.allclose(B.T @ B, np.eye(4), atol=1e-6)
+    first, second = Q[:, :2], Q[:, :2] + 3e-5 * Q[:, 2:4]
+    blocks = []
+    for sums in (first, second, first):
+        blocks.append(next_block(blocks, sums.astype(np.float32)))
+    assert [block.directions.shape[1] for block in blocks] == [2, 2, 0]
+    V = np.hstack([block.directions for block in blocks])
+    assert V.dtype == np.float32
+    assert np.allclose(V.T @ V, np.eye(4), atol=1e-6)
     wanted = np.linalg.qr(np.hstack((first, second)))[0]
-    assert np.linalg.svd(B.T @ wanted)[1].min() > 1 - 1e-5
+    assert np.linalg.svd(V.T @ wanted)[1].min() > 1 - 1e-5
 
 
-@pytest.mark.parametrize("side", ["rows", "krylov"])
+def test_a_block_after_an_empty_one_is_empty():
+    empty = next_block([next_block([], np.eye(30, 3))], np.eye(30, 2))
+    assert empty.directions.shape == (30, 0)
+    assert empty.along.shape == (3, 2)
+    following = next_block([next_block([], np.eye(30, 3)), empty], np.empty((30, 0)))
+    assert following.directions.shape == (30, 0)
+    assert following.along.shape == (3, 0)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=4), st.integers(1, 3000), st.integers(0, 4))
+def test_long_matrices_are_multiplied_in_blocks(widths, n, width):
+    random = np.random.RandomState(0)
+    pieces, B = [random.rand(n, p) for p in widths], random.rand(n, width)
+    C = random.rand(sum(widths), width)
+    assert np.allclose(inner(pieces, B), np.hstack(pieces).T @ B)
+    assert np.allclose(combine(pieces, C), np.hstack(pieces) @ C)
+
+
+@pytest.mark.parametrize("side", ["rows", "krylov", "dual"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_of_zeros_have_a_direction(monkeypatch, side, dtype):
-    monkeypatch.setattr(subspace, "SHORT_SIDE", {"rows": 1000 if side == "rows" else 0, "columns": 0})
+    limit(monkeypatch, rows=1000 if side == "rows" else 0)
+    monkeypatch.setattr(scaling, "MANY_COLUMNS", 0 if side == "dual" else 3)
     X, rows = np.zeros((40, 30), dtype), np.arange(20)
     X[30:] = 1  # rows that are not learned from
     found = build(X, Labels(np.arange(40) % 2), rows)
-    assert found.images.shape[1] == 1
+    assert found.images.shape[1] >= 1
     assert not found.images[rows].any()
     assert np.isfinite(found.images).all()
     assert not found.scatter.any()
@@ -160,7 +195,7 @@ def test_contrasts_of_triplets_are_in_the_space(only_krylov, tall):
     found = build(X, supervision)
     leading = np.linalg.svd(X, full_matrices=False)[0][:, :2]
     wanted = X.T @ supervision.contrast(leading)
-    Z = directions(found, X)
+    Z = directions(found)
     assert np.linalg.norm(wanted - Z @ (Z.T @ wanted)) < 1e-3 * np.linalg.norm(wanted)
 
 

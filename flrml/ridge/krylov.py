@@ -1,0 +1,74 @@
+"""Blocks of orthonormal directions, each beside those before it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flrml.ridge.arrays import combine as combine_arrays
+from flrml.ridge.arrays import inner as inner_of_arrays
+
+SOUND = 100  # units of rounding below which lengths beside the other directions are noise
+NOT_SHORT = 0.01  # squared length from which on rounding is magnified ten times at most
+
+
+@dataclass(frozen=True)
+class Block:
+    """Orthonormal directions V_j, found from sums S = Xᵀ B beside the directions V₁, V₂, … of earlier blocks.
+
+    Attributes
+    ----------
+    directions : matrix of shape (D, p)
+        V_j.
+    along : ndarray
+        [V₁ V₂ …]ᵀ S. If S = Xᵀ E for the images E of the last of these directions, it is their scatter.
+    """
+
+    directions: Any
+    along: NDArray[np.float64]
+
+
+def next_block(
+    blocks: list[Block],
+    sums: Any,
+    inner: Callable[[list, Any], NDArray[np.float64]] = inner_of_arrays,
+    combine: Callable[[list, NDArray], Any] = combine_arrays,
+) -> Block:
+    """Return an orthonormal basis of what sums add to the directions of blocks.
+
+    What remains of the sums beside the directions is scaled to unit columns, so that the short ones count as well,
+    and made orthonormal by the eigenvectors of their inner products. A further pass removes what the division by
+    short lengths has brought back.
+
+    Parameters
+    ----------
+    blocks : list of Block
+        Earlier blocks.
+    sums : matrix of shape (D, p)
+        The sums S.
+    inner, combine : callable
+        Operations on matrices of D rows; see :mod:`flrml.ridge.arrays`.
+    """
+    V, eps, width = [block.directions for block in blocks], np.finfo(sums.dtype).eps, sums.shape[1]
+    along, G = np.split(inner([*V, sums], sums), [sum(piece.shape[1] for piece in V)])
+    noise = (SOUND * eps) ** 2 * np.diag(G)
+    rest = combine([*V, sums], np.vstack((-along, np.eye(width)))) if V else sums
+    for least in (SOUND * eps, 0.5):
+        C, G = np.split(inner([*V, rest], rest), [len(along)])
+        sound = np.diag(G) > noise
+        unit = sound / np.sqrt(np.where(sound, np.diag(G), 1))
+        C, G = C * unit, G * np.outer(unit, unit)
+        squares, R = np.linalg.eigh(G - C.T @ C)
+        kept = squares > least
+        scaled = R[:, kept] / np.sqrt(squares[kept])
+        # Columns that are orthonormal but for rounding stay apart; mixed ones would differ less in the next block.
+        R = scaled @ R.T if kept.all() and least == 0.5 else scaled
+        if not V and R.shape[1] == 0:
+            R = np.eye(rest.shape[1], 1)  # rows of zeros have a direction too, of length zero
+        rest = combine([*V, rest], np.vstack((-C @ R, unit[:, None] * R)))
+        if squares.min(initial=1) > NOT_SHORT:
+            break
+        noise = np.zeros(rest.shape[1])
+    return Block(rest, along)
