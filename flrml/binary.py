@@ -1,5 +1,7 @@
 """Hold rows of zeros and ones in little memory: as column numbers, or as runs of ones."""
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,8 @@ from numpy.typing import NDArray
 # Runs are cut at multiples of this number of columns. Sums over a segment this short are precise in float32, a
 # length fits in a byte, and no line of a grid of 100³ cells is cut.
 SEGMENT = 200
+# Columns that products work on at a time: 50 columns of a dense factor then take 2 MB.
+TILE = 50 * SEGMENT
 # A run is kept as 256 · start + length in 32 bits.
 LENGTH_BITS = 8
 MAX_RUN_COLUMNS = 2 ** (32 - LENGTH_BITS)
@@ -124,10 +128,10 @@ class RunRows(BinaryRows):
     """Rows of zeros and ones, each scaled to unit length, kept as runs of consecutive ones.
 
     Solid voxels are such rows: a run has about 20 cells and takes 4 bytes, as much as one column number. Products
-    need two additions per run. Let U sum from the start of a segment of ``SEGMENT`` columns, so that row j of
-    U B is the sum of the rows of B from there to j. A run from a to b, both included, contributes row b of U B
-    less row a − 1, or row b alone if a begins a segment. Hence X = S U, where S (from :meth:`steps`) has these
-    two entries per run, scaled to unit length.
+    need two additions per run. U (:func:`running_sums`) sums the rows of a matrix B from the start of their segment
+    of ``SEGMENT`` columns: U B has the sum of none of them, of the first, of the first two and so on. A run
+    contributes the sum up to its end less the sum up to its start. Hence the rows of X, before they are scaled to
+    unit length, are those of S U, where S (:meth:`steps`) has the entries 1 and −1 for each run.
 
     Parameters
     ----------
@@ -191,20 +195,30 @@ class RunRows(BinaryRows):
         sums = np.cumsum(changes)[:-1]
         return np.where(sums > 1e-12 * sums.max(initial=0), sums, 0)
 
-    def steps(self, rows: Any) -> sp.csr_matrix:
-        """Return the rows of S, where X = S U: two entries per run."""
+    def steps(self, rows: Any) -> tuple[NDArray, Iterator[sp.csr_matrix]]:
+        """Return the value 1/√p of each row, and parts of S that add up to these rows of it.
+
+        A part has entries in one tile of columns, whose rows of a dense factor stay in cache meanwhile.
+        """
         runs, indptr = self._gather(rows)
         starts, lengths = decode(runs)
-        columns = np.empty((len(runs), 2), dtype=np.int32)
-        values = np.empty((len(runs), 2), dtype=self.dtype)
-        np.subtract(starts, 1, out=columns[:, 0])
-        np.add(columns[:, 0], lengths, out=columns[:, 1])
-        values[:, 1] = _unit_values(_sums_of_rows(lengths, indptr), np.diff(indptr), self.dtype)
-        np.negative(values[:, 1], out=values[:, 0])
-        # Nothing precedes a run that begins a segment. An explicit zero costs less than closing the gap.
-        first = starts // SEGMENT * SEGMENT == starts
-        columns[first, 0], values[first, 0] = columns[first, 1], 0
-        return sp.csr_matrix((values.ravel(), columns.ravel(), 2 * indptr), shape=(len(indptr) - 1, self.shape[1]))
+        values = _unit_values(_sums_of_rows(lengths, indptr), 1, self.dtype)
+        shape = (len(values), -(-self.shape[1] // TILE))
+        tiles = sp.csr_matrix((runs.view(np.int32), starts // TILE, indptr), shape=shape).tocsc()
+        return values, self._parts(tiles)
+
+    def _parts(self, tiles: sp.csc_matrix) -> Iterator[sp.csr_matrix]:
+        """Yield the part of S for each column of a matrix that has the runs of a tile in a column."""
+        n, most = tiles.shape[0], int(np.diff(tiles.indptr).max(initial=0))
+        signs = np.tile(np.array((-1, 1), dtype=self.dtype), most)
+        for first, last in pairwise(tiles.indptr.tolist()):
+            starts, lengths = decode(tiles.data[first:last].view(np.uint32))
+            columns = np.empty((last - first, 2), dtype=np.int32)
+            np.add(starts, starts // SEGMENT, out=columns[:, 0])
+            np.add(columns[:, 0], lengths, out=columns[:, 1])
+            bounds = 2 * np.searchsorted(tiles.indices[first:last], np.arange(n + 1)).astype(np.int32)
+            arrays = signs[: columns.size], columns.ravel(), bounds
+            yield sp.csr_matrix(arrays, shape=(n, n_sums(self.shape[1])))
 
     def _csr(self, stored: NDArray, indptr: NDArray) -> sp.csr_matrix:
         starts, lengths = decode(stored)
@@ -253,18 +267,41 @@ def are_runs(runs: NDArray, n_columns: int) -> bool:
     return bool(within.all())
 
 
-def running_sums(B: NDArray, backward: bool = False) -> None:
-    """Replace each row of B by the sum of the rows from the start of its segment, or up to the end: U B or Uᵀ B."""
-    whole = len(B) // SEGMENT * SEGMENT
-    order = range(SEGMENT - 2, -1, -1) if backward else range(1, SEGMENT)
-    before = 1 if backward else -1
-    segments = B[:whole].reshape(-1, SEGMENT, B.shape[1])
-    for row in order:
-        segments[:, row] += segments[:, row + before]
-    rest = B[whole:]
-    for row in order:
-        if max(row, row + before) < len(rest):
-            rest[row] += rest[row + before]
+def n_sums(n_columns: int) -> int:
+    """Return the number of rows of U: one for each column, and one of zeros for each segment."""
+    return n_columns + -(-n_columns // SEGMENT)
+
+
+def running_sums(B: NDArray) -> NDArray:
+    """Return U B: for each segment of the rows of B a row of zeros, then the sums of its rows up to each."""
+    n_columns, width = B.shape
+    whole = n_columns // SEGMENT
+    out = np.zeros((n_sums(n_columns), width), dtype=B.dtype)
+    segments = _whole_segments(out, whole)
+    segments[:, 1:] = B[: whole * SEGMENT].reshape(whole, SEGMENT, width)
+    for row in range(2, SEGMENT + 1):
+        segments[:, row] += segments[:, row - 1]
+    np.cumsum(B[whole * SEGMENT :], axis=0, out=out[whole * (SEGMENT + 1) + 1 :])
+    return out
+
+
+def running_sums_transposed(S: NDArray, n_columns: int) -> NDArray:
+    """Return Uᵀ S, which takes the place of S: sums from each row of a segment to its end."""
+    whole = n_columns // SEGMENT
+    segments, rest = _whole_segments(S, whole), S[whole * (SEGMENT + 1) :]
+    for row in range(SEGMENT - 1, 0, -1):
+        segments[:, row] += segments[:, row + 1]
+    for row in range(len(rest) - 2, 0, -1):
+        rest[row] += rest[row + 1]
+    for number, start in enumerate(range(0, n_columns, SEGMENT)):
+        stop = min(start + SEGMENT, n_columns)
+        S[start:stop] = S[start + number + 1 : stop + number + 1]  # what is needed later stands behind
+    return S[:n_columns]
+
+
+def _whole_segments(S: NDArray, number: int) -> NDArray:
+    """Return the first rows of a matrix with the rows of U, by segment."""
+    return S[: number * (SEGMENT + 1)].reshape(number, SEGMENT + 1, S.shape[1])
 
 
 def _sums_of_rows(values: NDArray, indptr: NDArray) -> NDArray:
@@ -272,7 +309,7 @@ def _sums_of_rows(values: NDArray, indptr: NDArray) -> NDArray:
     return np.diff(np.concatenate(([0], np.cumsum(values, dtype=np.int64)))[indptr])
 
 
-def _unit_values(counts: NDArray, repeats: NDArray, dtype: Any) -> NDArray:
+def _unit_values(counts: NDArray, repeats: NDArray | int, dtype: Any) -> NDArray:
     """Return 1/√p for each row with p ones, as often as asked for."""
     return np.repeat((1 / np.sqrt(np.maximum(counts, 1))).astype(dtype), repeats)
 

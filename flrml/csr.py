@@ -45,6 +45,18 @@ def fill_rows(out: NDArray, X: Any, B: NDArray, block: slice) -> None:
     )
 
 
+def add_product(out: NDArray, X: Any, B: NDArray) -> None:
+    """Add X @ B to ``out``, in this thread; all are contiguous and have the same type."""
+    arrays = X.indptr, X.indices, X.data
+    _sparsetools.csr_matvecs(*X.shape, B.shape[1], *arrays, B.ravel(), out.ravel())
+
+
+def add_transposed_product(out: NDArray, X: Any, R: NDArray) -> None:
+    """Add X.T @ R to ``out``, in this thread; all are contiguous and have the same type."""
+    arrays = X.indptr, X.indices, X.data
+    _sparsetools.csc_matvecs(*X.shape[::-1], R.shape[1], *arrays, R.ravel(), out.ravel())
+
+
 def add_transposed(out: NDArray, X: Any, R: NDArray) -> None:
     """Add X.T @ R to ``out``."""
     if _by_column(X, R.shape[1], out.itemsize):

@@ -1,4 +1,5 @@
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -8,8 +9,17 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_info
 
-from flrml import csr, rows
-from flrml.binary import SEGMENT, BinaryRows, RunRows, are_runs, find_runs, running_sums
+from flrml import binary, csr, rows
+from flrml.binary import (
+    SEGMENT,
+    BinaryRows,
+    RunRows,
+    are_runs,
+    find_runs,
+    n_sums,
+    running_sums,
+    running_sums_transposed,
+)
 from flrml.rows import take_rows
 from flrml.threads import has_one_blas_thread, one_ahead, one_blas_thread
 
@@ -229,13 +239,31 @@ def test_long_sums_keep_the_precision_of_float32(monkeypatch):
     assert rows.product(X, B)[0, 0] == pytest.approx(0.1 / np.sqrt(10), rel=1e-3)
 
 
-def test_sums_run_in_both_directions():
-    B = np.ones((2 * SEGMENT + 3, 1))
-    running_sums(B)
-    assert B[[0, SEGMENT - 1, SEGMENT, 2 * SEGMENT + 2], 0].tolist() == [1, SEGMENT, 1, 3]
-    B[:] = 1
-    running_sums(B, backward=True)
-    assert B[[0, SEGMENT - 1, SEGMENT, 2 * SEGMENT], 0].tolist() == [SEGMENT, 1, SEGMENT, 3]
+@pytest.mark.parametrize("n_columns", [3, SEGMENT, 2 * SEGMENT + 3])
+def test_sums_run_within_segments_and_back(n_columns):
+    starts = range(0, n_columns, SEGMENT)
+    lengths = [min(SEGMENT, n_columns - start) for start in starts]
+    U = sp.block_diag([np.tri(length + 1, length, -1) for length in lengths]).toarray()
+    assert len(U) == n_sums(n_columns)
+    random = np.random.RandomState(0)
+    B, S = random.standard_normal((n_columns, 2)), random.standard_normal((len(U), 2))
+    np.testing.assert_allclose(running_sums(B), U @ B, atol=1e-12)
+    np.testing.assert_allclose(running_sums_transposed(S.copy(), n_columns), U.T @ S, atol=1e-12)
+
+
+@given(long_rows(), st.sampled_from([SEGMENT, 3 * SEGMENT]))
+def test_steps_by_tile_add_up(ones, tile):
+    X = in_runs(sp.csr_matrix(ones.astype(np.float32)))
+    with mock.patch.object(binary, "TILE", tile):
+        values, parts = X.steps(slice(None))
+        parts = list(parts)
+    assert len(parts) == -(-ones.shape[1] // tile)
+    U = running_sums(np.eye(ones.shape[1]))
+    np.testing.assert_array_equal(sum(parts) @ U, ones)
+    np.testing.assert_allclose(values, 1 / np.sqrt(np.maximum(ones.sum(axis=1), 1)), rtol=1e-6)
+    for number, part in enumerate(parts):
+        columns = np.arange(ones.shape[1]) // tile == number
+        np.testing.assert_array_equal(part @ U, ones * columns)
 
 
 @pytest.mark.parametrize("run", [(5, 0), (195, 6), (990, 11), (1005, 1)])
