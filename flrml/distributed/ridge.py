@@ -301,12 +301,12 @@ def _summarize_block(X: Any) -> Summary:
     return Summary(squares_of(X) * X.shape[0], largest_value(X), nnz, n_bytes)
 
 
-def _count(y: NDArray) -> tuple[NDArray, NDArray]:
-    return np.unique(y, return_counts=True)
+def _count(parts: list[NDArray]) -> tuple[NDArray, NDArray]:
+    return np.unique(np.concatenate(parts), return_counts=True)
 
 
-def _encode(y: NDArray, classes: NDArray) -> NDArray:
-    return np.searchsorted(classes, y).astype(np.min_scalar_type(len(classes)))
+def _encode(parts: list[NDArray], classes: NDArray) -> NDArray:
+    return np.searchsorted(classes, np.concatenate(parts)).astype(np.min_scalar_type(len(classes)))
 
 
 def _indicators(label: NDArray, values: NDArray) -> NDArray:

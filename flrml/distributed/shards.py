@@ -8,7 +8,6 @@ from copy import copy
 from itertools import pairwise
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from distributed import Future
@@ -62,14 +61,15 @@ class Shards(RowBlocks):
         parts = [np.concatenate([values[start:stop] for start, stop in spans]) for spans in self.spans]
         return [self.scatter(part, number) for number, part in enumerate(parts)]
 
-    def align(self, y: Any) -> list[Future]:
-        """Compute the labels of each shard at its worker, from a dask array with any blocks."""
-        parts = []
-        for place, spans in zip(self.places, self.spans, strict=True):
-            pieces = da.concatenate([y[start:stop] for start, stop in _joined(spans)])
-            (part,) = pieces.rechunk(-1).to_delayed().ravel()
-            parts.append(self.client.compute(part, workers=[place], allow_other_workers=True))
-        return parts
+    def align(self, y: Any) -> list[list[Future]]:
+        """Compute the labels of each block of a shard at its worker, from a dask array with any blocks."""
+        spans = sorted(span for spans in self.spans for span in spans)
+        parts = y.rechunk((tuple(stop - start for start, stop in spans),)).to_delayed().ravel()
+        by_span = dict(zip(spans, parts, strict=True))
+        return [
+            self.client.compute([by_span[span] for span in own], workers=[place], allow_other_workers=True)
+            for place, own in zip(self.places, self.spans, strict=True)
+        ]
 
     def broadcast(self, value: Future) -> list[Future]:
         """Pass a value to all workers, each of which sends it to a few others; return the one of each shard."""
@@ -148,17 +148,6 @@ def stack_rows(parts: list[Any]) -> Any:
     if isinstance(parts[0], BinaryRows):
         return type(parts[0]).concatenate(parts)
     return sp.vstack(parts, "csr") if sp.issparse(parts[0]) else np.concatenate(parts)
-
-
-def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return spans of rows, neighbours as one."""
-    found = spans[:1]
-    for start, stop in spans[1:]:
-        if start == found[-1][1]:
-            found[-1] = (found[-1][0], stop)
-        else:
-            found.append((start, stop))
-    return found
 
 
 def _take(numbers: NDArray, blocks: list[Any]) -> Any:
