@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flrml.distributed.blocks import FAN_IN
+from flrml.ridge.scaling import MANY_COLUMNS
 from flrml.ridge.subspace import DISCRIMINANTS
 
 DIRECTIONS = 100
@@ -18,6 +19,12 @@ NETWORK = 1.25e9  # bytes a second, 10 Gbit/s
 def exchange_bytes(n_columns: int, n_workers: int, width: int = WIDTH) -> float:
     """Return the bytes that the workers send for the Krylov blocks, by a tree of sums and its way back."""
     return 2 * DISCRIMINANTS.blocks * (n_workers - 1) * 4 * n_columns * width
+
+
+def map_bytes(shape: list[int], n_workers: int) -> float:
+    """Return the bytes of the map: of many columns per row a sum over the workers, else from one of them."""
+    n, n_columns = shape
+    return 4 * n_columns * DIRECTIONS * (n_workers if n_columns > MANY_COLUMNS * n else 1)
 
 
 def exchange_seconds(n_columns: int, n_workers: int, bandwidth: float, width: int = WIDTH) -> float:
@@ -86,7 +93,7 @@ def _measured_table(results: dict[str, Any]) -> Iterator[str]:
         study = results[name]
         for count, run in study["workers"].items():
             model = predict(study, int(count), cores, link["bandwidth"], link["task"])
-            exchanged = exchange_bytes(study["shape"][1], int(count)) + 4 * study["shape"][1] * DIRECTIONS
+            exchanged = exchange_bytes(study["shape"][1], int(count)) + map_bytes(study["shape"], int(count))
             yield (
                 f"| {name}, {_shape(study)} | {count} | {run['seconds']:.1f} s | {run['given']:.1f} s "
                 f"| {model['seconds']:.1f} s | {run['sent'] / 1e6:,.0f} MB | {exchanged / 1e6:,.0f} MB "

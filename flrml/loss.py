@@ -179,6 +179,7 @@ class MarginLoss:
     def __init__(self, rows: LossRows, margin_ratio: float = 1.0, random: np.random.RandomState | None = None):
         self.rows, self.margin_ratio = rows, margin_ratio
         self.margin_rows: NDArray | None = None  # all of them
+        self._known: tuple[Any, NDArray] | None = None  # an image, and k there for the current λ
 
     def start(self, E: Any) -> None:
         """Find the first weights: s ← μ(k) with the margin following s, until the hinge sum settles within 1 %."""
@@ -208,6 +209,7 @@ class MarginLoss:
 
     def along(self, E: Any, EQ: Any) -> Callable[[NDArray, NDArray], float]:
         """Return f of E a + EQ b, whose k is a quadratic form in (a, b): further trials touch no sample."""
+        self._known = None  # a trial that failed
         H = self.rows.sum(_quadratic_form, E, EQ, self.active)
         margin, n_active = self.margin, self.n_active
 
@@ -226,14 +228,17 @@ class MarginLoss:
         return f, partial(self.rows.pull_back, E, self.active, slope(self.k))
 
     def _contrast_sums(self, E: Any) -> NDArray:
-        """Return k = Zᵀ λ for the current λ."""
-        return self.rows.sum(_k, E, self.active)
+        """Return k = Zᵀ λ for the current λ; a trial that is accepted asks twice."""
+        if self._known is None or self._known[0] is not E:
+            self._known = E, self.rows.sum(_k, E, self.active)
+        return self._known[1]
 
     def _activate(self, E: Any) -> None:
         """Set λ for the weights s, with the hinge sum, the number of active samples, and k = Zᵀ λ."""
         self.active = self.rows.map(_active, E, self.s, self.margin)
         sums = self.rows.sum(_active_sums, E, self.active, self.s, self.margin)
         self.hinge, self.n_active, self.k = float(sums[0]), float(sums[1]), sums[2:].astype(self.s.dtype)
+        self._known = E, self.k
 
 
 def _active(image: Any, s: NDArray, margin: float) -> NDArray:

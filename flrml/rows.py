@@ -184,14 +184,14 @@ def product(X: Any, B: NDArray, out: NDArray | None = None) -> NDArray:
                 csr.add_product(out[block], part, sums)
             out[block] *= values[:, None]
 
-        in_threads(add, list(_run_blocks(X)))
+        in_threads(add, _run_blocks(X))
     else:
         B = np.ascontiguousarray(B)
 
         def fill(block: slice) -> None:
             out[block] = X[block] @ B
 
-        in_threads(fill, list(row_blocks(X)))
+        in_threads(fill, row_blocks(X))
     return out
 
 
@@ -242,7 +242,7 @@ def _runs_transposed(X: RunRows, R: NDArray) -> NDArray:
         def add(part: sp.csr_matrix, scaled: NDArray = scaled) -> None:
             csr.add_transposed_product(sums, part, scaled)
 
-        in_threads(add, list(parts))  # each part adds to rows of its own
+        in_threads(add, parts)  # each part adds to rows of its own
     return running_sums_transposed(sums, X.shape[1])
 
 

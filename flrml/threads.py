@@ -3,7 +3,7 @@
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
@@ -63,14 +63,14 @@ def one_ahead(work: Callable[[Piece], Outcome], items: Iterable[Piece]) -> Itera
             yield started.result()
 
 
-def in_threads(work: Callable[[Piece], None], pieces: Sequence[Piece]) -> None:
+def in_threads(work: Callable[[Piece], None], pieces: Iterable[Piece]) -> None:
     """Do the pieces of work in threads; products of SciPy and NumPy release the interpreter lock."""
-    if len(pieces) == 1 or n_threads() == 1:
-        for piece in pieces:
-            work(piece)
-    else:
+    if n_threads() > 1 and len(pieces := list(pieces)) > 1:
         with ThreadPoolExecutor(n_threads()) as pool:
             list(pool.map(work, pieces))
+    else:
+        for piece in pieces:
+            work(piece)
 
 
 def share(n: int) -> int:

@@ -213,12 +213,12 @@ class RowBlocks:
         groups = [parts[first : first + FAN_IN] for first in range(0, len(parts), FAN_IN)]
         return [self.client.submit(add_up, group, **choice) for group in groups]
 
-    def sum(self, parts: list[Future]) -> Any:
-        """Sum one array per block, on the client."""
-        total = self.sum_future(parts)
+    def sum(self, parts: list[Future], *, small: bool = False) -> Any:
+        """Sum one array per block, on the client, which adds up the last few itself if they are small."""
+        totals = self.sums_by_worker(parts) if small else [self.sum_future(parts)]
         # Futures that were deleted here would send a message, and the tasks that follow would wait behind it.
-        self._summed = parts, total
-        return gather(self.client, [total])[0]
+        self._summed = parts, totals
+        return add_up(gather(self.client, totals))
 
     def check_finite(self) -> None:
         """Raise ValueError if a block holds NaN or infinity."""
@@ -250,7 +250,7 @@ def _identity(value: Any) -> Any:
 
 def add_up(parts: list[Any]) -> Any:
     """Return the sum of some values."""
-    total = parts[0].copy() if isinstance(parts[0], np.ndarray) else parts[0]
+    total = parts[0].copy() if isinstance(parts[0], np.ndarray) and len(parts) > 1 else parts[0]
     for part in parts[1:]:
         total += part
     return total

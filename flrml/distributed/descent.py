@@ -126,7 +126,7 @@ class BlockLossRows:
 
     def sum(self, function: Callable, *parts: Any) -> NDArray:
         """Sum the values of a function over all blocks."""
-        return self.rows.sum(self.rows.map(function, *parts))
+        return self.rows.sum(self.rows.map(function, *parts), small=True)
 
     def squared_coordinates(self, image: list[Future], rows: NDArray | None) -> NDArray:
         """Return the mean of E ∘ E over the given rows, as one row."""

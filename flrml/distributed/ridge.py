@@ -238,7 +238,8 @@ class BlockLabels:
 
     def scatters(self, Y: TallMatrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return S_b and ½ Yᵀ (A + Aᵀ) Y, both from the class means."""
-        sums = self.shards.sum(self.shards.map(_class_sums, self._label, Y.by_shard, len(self.size)))
+        parts = self.shards.map(_class_sums, self._label, Y.by_shard, len(self.size))
+        sums = self.shards.sum(parts, small=True)
         means = sums / self._root[:, None]
         return means.T @ means, means.T @ self._contrasts @ means
 

@@ -88,7 +88,8 @@ class SampledBlocks(ScaledRows):
 
     @cached_property
     def _blocks(self) -> "TallDualBlocks":
-        return TallDualBlocks(self)
+        # Of other rows: a reference back to these would keep what workers hold until Python looks for cycles.
+        return TallDualBlocks(ScaledBlocks(self.X, self.weights, self.constant, self.scale, self.mean_square))
 
     def tall(self, rows: NDArray | None) -> TallDual:
         """Return the operations on tall matrices; directions are known by their duals."""
@@ -112,11 +113,11 @@ class TallBlocks:
 
     Parameters
     ----------
-    X : ScaledBlocks or SampledBlocks of shape (n, D)
+    X : ScaledBlocks of shape (n, D)
         The data.
     """
 
-    def __init__(self, X: ScaledBlocks | SampledBlocks):
+    def __init__(self, X: ScaledBlocks):
         self.X, self.shards = X, X.X.shards
         self._weights = self.shards.scatter(np.append(X.weights, X.dtype.type(X.constant)))
         self._last: RemoteBlock | None = None
@@ -273,7 +274,7 @@ class TallDualBlocks(TallBlocks):
 
     def _inner(self, pieces: list[TallMatrix], B: TallMatrix) -> NDArray[np.float64]:
         parts, (others,) = self.side_by_side(pieces).by_shard, B.pieces
-        return self.shards.sum(self.shards.map(inner, parts, others))
+        return self.shards.sum(self.shards.map(inner, parts, others), small=True)
 
     def _combine(self, pieces: list[TallMatrix], C: NDArray) -> TallMatrix:
         return self._matrix(self.shards.map(combine, self.side_by_side(pieces).by_shard, C), C.shape[1])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from benchmarks import scaling, scaling_page
-from benchmarks.scaling_page import exchange_bytes, exchange_seconds, page, predict, rows_of_half
+from benchmarks.scaling_page import exchange_bytes, exchange_seconds, map_bytes, page, predict, rows_of_half
 
 
 def study(n=200_000, n_columns=50_000):
@@ -60,6 +60,11 @@ def test_made_up_documents_have_the_same_number_of_words_and_unit_length():
 
 def test_one_worker_exchanges_nothing():
     assert exchange_bytes(1000, 1) == exchange_seconds(1000, 1, 1e9) == 0
+
+
+def test_a_map_of_many_columns_per_row_is_a_sum_over_the_workers():
+    assert map_bytes([1000, 3000], 4) == map_bytes([1000, 3000], 1) == 4 * 3000 * 100
+    assert map_bytes([999, 3000], 4) == 4 * 4 * 3000 * 100
 
 
 def test_a_tree_exchanges_less_than_each_with_each():

@@ -1,5 +1,8 @@
 """RidgeFLRML on worker processes: the solver in memory, whatever the blocks."""
 
+import gc
+import time
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -133,6 +136,25 @@ def test_voxels_are_searched_at_the_workers(two, tmp_path, monkeypatch):
     found = model.fit(*open_split(tmp_path / "data" / "train", rows_per_block=130))
     assert set(found.cv_results_["local"]) == {0.1, 1.0}  # the own geometry is tried, beside the cosine of X
     np.testing.assert_allclose(found.cv_results_["score"], expected.cv_results_["score"], atol=0.01)
+
+
+@pytest.mark.parametrize("worth", [0, np.inf])
+def test_workers_keep_nothing_of_a_fit(two, words, monkeypatch, worth):
+    """Even before Python looks for objects that refer to one another."""
+    X, y = words
+    monkeypatch.setattr(ridge, "WORTH_WORKERS", worth)
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(two.nbytes(summary=False))
+        RidgeFLRML(12, random_state=0).fit(blocks(X, [300, 300]), y)
+        for _ in range(100):  # the client tells the scheduler a moment later
+            if len(two.nbytes(summary=False)) <= before:
+                break
+            time.sleep(0.1)
+        assert len(two.nbytes(summary=False)) <= before
+    finally:
+        gc.enable()
 
 
 def test_a_sample_has_the_rows_in_their_order(two, words):
