@@ -1,10 +1,11 @@
 """Wait for the workers of a Dask cluster, but not for ever."""
 
+import asyncio
+import concurrent.futures
 import time
-from concurrent.futures import CancelledError
 from typing import Any
 
-from distributed import Client, Future, wait
+from distributed import Client, Future
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
@@ -40,20 +41,25 @@ def gather(client: Client, futures: list[Future]) -> list[Any]:
     futures : list of futures
         Tasks.
     """
+    # Results that are lost on their way are computed again, so that this takes as long as the computation may.
+    bring: Any = client.gather(futures, asynchronous=True)
+    loop: Any = client.loop
+    brought = asyncio.run_coroutine_threadsafe(bring, loop.asyncio_loop)
     try:
-        _wait(client, futures)
-        return client.gather(futures)
+        return _wait(client, brought)
     except KilledWorker as error:
         raise ClusterLostError(
             "workers of the Dask cluster died again and again over the same task, as they do out of memory: use "
             "smaller blocks, or workers with more memory"
         ) from error
-    except (CancelledError, CommClosedError) as error:
+    except (concurrent.futures.CancelledError, CommClosedError) as error:
         if scheduler_is_gone(client):
             raise ClusterLostError(SCHEDULER_IS_GONE) from error
         raise ClusterLostError(
             "a worker of the Dask cluster died with data that no task makes again; compute them anew and repeat"
         ) from error
+    finally:
+        brought.cancel()
 
 
 def wait_for_worker(client: Client) -> None:
@@ -64,14 +70,15 @@ def wait_for_worker(client: Client) -> None:
         raise ClusterLostError("the Dask cluster has no workers; start some and repeat the fit") from error
 
 
-def _wait(client: Client, futures: list[Future]) -> None:
-    """Wait for futures while some worker runs: paused ones, over their memory limit, do not."""
+def _wait(client: Client, brought: concurrent.futures.Future) -> list[Any]:
+    """Wait for results while some worker runs: paused ones, over their memory limit, do not."""
     last_seen = time.monotonic()
     while True:
         try:
-            wait(futures, timeout=POLL_SECONDS)
-            return
+            return brought.result(POLL_SECONDS)
         except TimeoutError:
+            if brought.done():
+                return brought.result()
             if client.status != "running":  # a new scheduler would not know these futures
                 raise ClusterLostError(SCHEDULER_IS_GONE) from None
             states = [worker["status"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]

@@ -12,7 +12,7 @@ from distributed import Client, wait
 
 from flrml import FLRML, MFLRML, RidgeFLRML, knn_accuracy
 from flrml.datasets.store import open_groups
-from flrml.distributed import open_split
+from flrml.distributed import open_split, waiting
 from flrml.distributed.waiting import ClusterLostError
 from flrml.pipeline.inputs import load_rows
 from tests.distributed.conftest import blocks, workers
@@ -62,6 +62,24 @@ def test_mflrml_survives_the_death_of_a_worker(digits, processes, restarted):
 
         found = MFLRML(**settings).fit(rows, y, callback=disturb)
     assert np.abs(found.components_ - expected.components_).max() <= 1e-6 * np.abs(expected.components_).max()
+
+
+def test_the_loss_of_all_workers_on_the_way_to_a_result_is_one_clear_error(monkeypatch, processes):
+    started = processes.worker("--no-nanny")
+    with Client(processes.address, timeout=60) as client:
+        client.wait_for_workers(1, timeout=120)
+        futures = client.map(abs, range(3))
+        wait(futures)
+        original = client.scheduler.gather
+
+        async def kill_and_gather(**arguments):
+            started.kill()
+            return await original(**arguments)
+
+        monkeypatch.setattr(client.scheduler, "gather", kill_and_gather)
+        monkeypatch.setattr(waiting, "PATIENCE_SECONDS", 4.0)
+        with pytest.raises(ClusterLostError, match="are gone"):
+            waiting.gather(client, futures)
 
 
 @pytest.mark.parametrize("Estimator", [FLRML, MFLRML])
