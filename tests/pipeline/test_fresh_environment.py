@@ -14,6 +14,7 @@ import pytest
 
 from flrml.datasets import open_split, prepare
 from flrml.pipeline.evaluation import evaluate
+from flrml.pipeline.logged_models import EXAMPLE_ROWS
 from flrml.pipeline.records import log_run
 from flrml.pipeline.tracking import Tracker
 from flrml.pipeline.training import train
@@ -40,7 +41,7 @@ def log_one_model(folder):
     (found,) = tracker.runs(record.key)
     (model,) = tracker.models(found.info.run_id)
     _, y = open_split(folder / "data" / "train")
-    return Path(urlparse(model.artifact_location).path), np.array(y[:2])
+    return Path(urlparse(model.artifact_location).path), np.array(y[:EXAMPLE_ROWS])
 
 
 @pytest.mark.slow
@@ -73,5 +74,5 @@ def test_a_model_predicts_where_nothing_but_the_wheel_and_mlflow_is_installed(tm
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    # With one neighbour, each of the two example rows, which are training rows, finds itself.
+    # With one neighbour, example rows, which are training rows, find themselves.
     assert json.loads(done.stdout) == expected.tolist()
