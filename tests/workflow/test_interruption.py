@@ -53,7 +53,7 @@ def test_kill_9_at_ten_random_moments_changes_nothing(finished, fresh):
     killed = 0
     for _ in range(KILLS):
         process = start(fresh)
-        time.sleep(moments.uniform(4, 16))
+        time.sleep(moments.uniform(3, 9))
         killed += kill(process)
         fresh.run("--unlock")
     assert killed == KILLS
