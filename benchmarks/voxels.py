@@ -57,14 +57,14 @@ def _compare_runs() -> list[tuple[str, str, str]]:
     B, R = rng.standard_normal((size**3, d), "f4"), rng.standard_normal((len(cells), d), "f4")
     exact = (one_by_one[:5].astype(np.float64) @ B.astype(np.float64)).ravel()
     errors = [np.abs(walk.product(X, B)[:5].ravel() - exact).max() for X in (runs, one_by_one)]
-    table = [("bytes", f"{indices.nbytes / numbers.nbytes:.0f} × smaller")]
+    table = [("bytes", f"{indices.nbytes / numbers.nbytes:.0f}× smaller")]
     for what, work in (
         ("X B", lambda X: walk.product(X, B)),
         ("Xᵀ R", lambda X: walk.product_transposed(X, R)),
         ("rows as CSR", lambda X: X[:]),
     ):
         fast, slow = side_by_side(lambda w=work: w(runs), lambda w=work: w(one_by_one), 1)
-        text = f"{slow / fast:.1f} × the speed"
+        text = f"{slow / fast:.1f}× the speed"
         table.append((what, text + (f", errors {errors[0]:.0e} and {errors[1]:.0e}" if what == "X B" else "")))
     what = f"{len(cells)} rows of solid voxels, {size}³, as runs"
     return [(f"{what}: {name}", "column numbers", text) for name, text in table]
@@ -84,7 +84,9 @@ def rows() -> list[tuple[str, str, str]]:
     ]
     for size, what, meshes in cases:
         flrml, other, share, more = _measure(size, meshes)
-        text = f"{other / flrml:.1f} × the grids per second, {share:.2%} of its cells and {more:.2f} × as many"
+        text = (
+            f"{other / flrml:.1f}× the grids per second, {100 * share:.2f} % of its cells and {more:.2f}× as many"
+        )
         table.append((f"voxelize, {size}³, {what} in {POSES} poses", "trimesh voxelized", text))
     return table + _compare_runs()
 
