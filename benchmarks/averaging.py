@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from flrml import MFLRML, draw_triplets, knn_accuracy
-from flrml.pipeline.inputs import load_rows
+from flrml.pipeline.stages.inputs import load_rows
 from flrml.triplets import TripletsByAnchor
 
 NAMES = ("ng20", "m10-16", "mnist")

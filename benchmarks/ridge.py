@@ -14,7 +14,7 @@ from sklearn.svm import LinearSVC
 from benchmarks.prepared import prepared
 from benchmarks.timing import exponent, seconds, side_by_side
 from flrml import RidgeFLRML, decompose
-from flrml.pipeline.inputs import load_rows
+from flrml.pipeline.stages.inputs import load_rows
 
 TEXT = ("newsgroups", "ng20", "tdt2", "r52", "r8")
 MAX_RANK = 3000

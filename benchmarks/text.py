@@ -20,7 +20,7 @@ from benchmarks.prepared import prepared
 from benchmarks.ridge import documents
 from benchmarks.timing import seconds
 from flrml import RidgeFLRML
-from flrml.pipeline.inputs import load_rows
+from flrml.pipeline.stages.inputs import load_rows
 
 TEXT = ("newsgroups", "r8", "r52")
 CLASSIFIERS = {

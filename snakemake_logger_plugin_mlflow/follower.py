@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flrml.pipeline.tracking import Tracker
+    from flrml.pipeline.tracking.tracker import Tracker
 
 FILE = "progress.jsonl"
 SECONDS = 0.5
@@ -118,7 +118,7 @@ class Follower:
 
     def _tracker(self, uri: str, experiment: str) -> "Tracker":
         # Importing mlflow takes seconds: only if there is something to follow.
-        from flrml.pipeline.tracking import Tracker
+        from flrml.pipeline.tracking.tracker import Tracker
 
         if (uri, experiment) not in self.trackers:
             self.trackers[uri, experiment] = Tracker(uri, experiment)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from flrml.files import atomic_write, read_arrays, read_json, write_arrays, write_json
-from flrml.pipeline.provenance import provenance
+from flrml.pipeline.stages.provenance import provenance
 
 
 def test_json_comes_back_with_numpy_values_as_plain_ones(tmp_path):

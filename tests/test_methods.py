@@ -12,7 +12,7 @@ from sklearn.base import clone
 from flrml import BinaryRows, knn_accuracy
 from flrml.methods import METHODS, Method, build
 from flrml.metric import LowRankMetric
-from flrml.pipeline.models import Metric
+from flrml.pipeline.stages.learned_map import Metric
 
 SHORT = {
     "lmnn": {"max_iter": 20},

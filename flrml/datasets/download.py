@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flrml.datasets.fetch import RemoteFile, Wheel
-from flrml.datasets.progress import progress_bar
+from flrml.datasets.progress_bar import progress_bar
 from flrml.exceptions import DatasetError, FlrmlWarning
 from flrml.extras import require
 from flrml.files import atomic_write

@@ -15,7 +15,7 @@ from flrml.datasets.fetch import RawFiles
 from flrml.datasets.meta import describe
 from flrml.datasets.options import resolve
 from flrml.datasets.parts import Loaded, Part, Request
-from flrml.datasets.progress import progress_bar
+from flrml.datasets.progress_bar import progress_bar
 from flrml.datasets.registry import Dataset, find_dataset
 from flrml.datasets.splitting import hold_out, subsample
 from flrml.datasets.weighting import checked, fit_weighting, unit_rows

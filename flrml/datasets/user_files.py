@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from flrml.datasets.columns import read_csv, read_parquet
 from flrml.datasets.matlab import read_labelled
 from flrml.datasets.options import did_you_mean
 from flrml.datasets.parts import Loaded, Part, Request, matrix_part
 from flrml.datasets.reading import files_below, open_zip, read_npy_header, reading
 from flrml.datasets.svmlight import load_pair
-from flrml.datasets.tables import read_csv, read_parquet
 from flrml.datasets.text import count_words, read_folder
 from flrml.exceptions import DatasetError
 

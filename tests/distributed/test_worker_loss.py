@@ -14,7 +14,7 @@ from flrml import FLRML, MFLRML, RidgeFLRML, knn_accuracy
 from flrml.datasets.store import open_groups
 from flrml.distributed import open_split, waiting
 from flrml.distributed.waiting import ClusterLostError
-from flrml.pipeline.inputs import load_rows
+from flrml.pipeline.stages.inputs import load_rows
 from tests.distributed.conftest import blocks, workers
 from tests.workflow.conftest import finished, fresh  # noqa: F401 - fixtures
 from tests.workflow.project import TINY

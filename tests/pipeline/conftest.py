@@ -3,10 +3,10 @@
 import pytest
 
 from flrml.datasets import prepare
-from flrml.pipeline.evaluation import evaluate
-from flrml.pipeline.tracking import Tracker
-from flrml.pipeline.training import train
-from flrml.pipeline.triplets import draw_for_dataset
+from flrml.pipeline.stages.draw_triplets import draw_for_dataset
+from flrml.pipeline.stages.evaluate import evaluate
+from flrml.pipeline.stages.train import train
+from flrml.pipeline.tracking.tracker import Tracker
 
 
 @pytest.fixture(scope="module")

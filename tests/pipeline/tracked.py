@@ -2,7 +2,7 @@
 
 import multiprocessing
 
-from flrml.pipeline.records import log_run
+from flrml.pipeline.tracking.records import log_run
 
 
 def log_trained(tracker, folder):

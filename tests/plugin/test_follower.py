@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from flrml.pipeline.progress import Progress
-from flrml.pipeline.tracking import NEWEST, RunRecord, Tracker
+from flrml.pipeline.stages.progress import Progress
+from flrml.pipeline.tracking.tracker import NEWEST, RunRecord, Tracker
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from flrml.pipeline.store import runs_page
+from flrml.pipeline.tracking.database import runs_page
 from tests.pipeline.server import mlflow_server
 from tests.workflow.project import TINY
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flrml.pipeline.config import resolve
+from flrml.pipeline.config.resolve import resolve
 from tests.pipeline.server import free_port, serving
 from tests.workflow.project import ROOT
 

@@ -61,14 +61,14 @@ def test_a_removed_sweep_point_leaves_figure_and_mlflow(project):
 
 
 def test_an_edit_of_figure_code_only_redraws_with_the_edited_code(project):
-    project.edit("pipeline/figures/paper.py", '"margin ratio", "mean', '"edited", "mean')
+    project.edit("pipeline/report/figures/printed.py", '"margin ratio", "mean', '"edited", "mean')
     assert project.planned() == DRAWN | {"track_experiment": 1}
     assert project.executed("figure_margin") == {"figure_margin": 1}
     assert (project.results / "figures/margin.csv").read_text().startswith("dataset,method,edited,")
 
 
 def test_an_edit_of_table_code_only_rewrites_tables(project):
-    project.edit("pipeline/comparison.py", "NOTE = (", "NOTE = (\n    ")
+    project.edit("pipeline/report/comparison.py", "NOTE = (", "NOTE = (\n    ")
     assert project.planned() == TABULATED | {"table_datasets": 1, "front_page": 1, "track_experiment": 1}
 
 

@@ -139,7 +139,7 @@ def test_the_plain_command_says_a_few_lines(project):
 
 def test_a_failed_job_shows_its_error_and_its_log_last(project):
     head = "def dataset_table("
-    project.edit("pipeline/comparison.py", head, f"{head}*_): raise ValueError('no such column')\ndef _(")
+    project.edit("pipeline/report/comparison.py", head, f"{head}*_): raise ValueError('no such column')\ndef _(")
     lines = project.run("table_datasets", ok=False).splitlines()
     assert lines[-2].startswith("1 failed, 0 of 1 jobs done")
     assert lines[-1] == "failed: table_datasets: ValueError: no such column (results/logs/tables/datasets.log)"

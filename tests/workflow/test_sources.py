@@ -14,14 +14,14 @@ from tests.workflow.project import TINY, Project
 # What makes the results of each rule.
 ENTRIES = {
     "prepare": {"datasets.preparation"},
-    "triplets": {"pipeline.triplets"},
-    "decompose": {"pipeline.decomposition"},
-    "evaluate": {"pipeline.evaluation"},
-    "track": {"pipeline.records"},
-    "track_experiment": {"pipeline.experiment"},
-    "variants": {"pipeline.variants", "estimators", "reference", "ridge.estimator"},
-    "figure_front": {"pipeline.figures", "pipeline.captions"},
-    "table_with_svd": {"pipeline.comparison"},
+    "triplets": {"pipeline.stages.draw_triplets"},
+    "decompose": {"pipeline.stages.decompose"},
+    "evaluate": {"pipeline.stages.evaluate"},
+    "track": {"pipeline.tracking.records"},
+    "track_experiment": {"pipeline.tracking.experiment"},
+    "variants": {"pipeline.stages.variants", "estimators", "reference", "ridge.estimator"},
+    "figure_front": {"pipeline.report.figures", "pipeline.report.captions"},
+    "table_with_svd": {"pipeline.report.comparison"},
 }
 # Imports each module in a process of its own and says what it imported. The packages of flrml are empty here: what
 # their __init__ imports besides does not bear on the module's results. So is the registry, where all methods meet.
@@ -99,14 +99,14 @@ def test_every_job_depends_on_what_it_imports_and_on_nothing_else(project):
     project.append_comment(*project.modules())
     planned = jobs(project.run("--dry-run"))
     assert {job.rule for job in planned} >= set(ENTRIES) | {"train", "sweep", "growth"}
-    modules = {"pipeline.training", *map(module_of, TINY["methods"])}.union(*ENTRIES.values())
+    modules = {"pipeline.stages.train", *map(module_of, TINY["methods"])}.union(*ENTRIES.values())
     found = imports(project, modules)
     for job in planned:
         if job.rule in ENTRIES:
             assert job.sources == set().union(*(found[entry] for entry in ENTRIES[job.rule])), job.rule
         elif job.rule == "train":
             method = next(name for name in TINY["methods"] if f"-{name}-" in job.log)
-            assert job.sources == found[module_of(method)] | found["pipeline.training"], method
+            assert job.sources == found[module_of(method)] | found["pipeline.stages.train"], method
 
 
 def test_the_sources_of_every_method_are_what_python_imports(fresh):

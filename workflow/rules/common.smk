@@ -8,13 +8,13 @@ from snakemake.logging import logger
 
 from flrml.datasets import REGISTRY, raw_files
 from flrml.methods import METHODS
-from flrml.pipeline.availability import leave_out_missing
-from flrml.pipeline.config import ConfigError, resolve
-from flrml.pipeline.expansion import methods_on
-from flrml.pipeline.integrity import discard_damaged
+from flrml.pipeline.config.at_hand import leave_out_missing
+from flrml.pipeline.config.resolve import ConfigError, resolve
+from flrml.pipeline.config.expansion import methods_on
+from flrml.pipeline.repair import discard_damaged
 from flrml.pipeline.logs import summary_lines
 from flrml.pipeline.sources import source_files
-from flrml.pipeline.sweeps import SWEEPS
+from flrml.pipeline.stages.sweep import SWEEPS
 
 try:
     config = resolve(config, workflow.source_path("../schemas/config.schema.yaml"))

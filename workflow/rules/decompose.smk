@@ -3,7 +3,7 @@ rule decompose:
     """Compute the SVD of a prepared data set; --cache shares it between working copies."""
     input:
         meta=prepared_meta,
-        code=sources("pipeline.decomposition"),
+        code=sources("pipeline.stages.decompose"),
     output:
         multiext(f"{RESULTS}/svd/{{dataset}}/{{kind}}", ".npz", ".json"),
     log:

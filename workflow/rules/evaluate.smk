@@ -10,7 +10,7 @@ for number, methods in enumerate(dict.fromkeys(tuple(methods_of(name)) for name 
             meta=prepared_meta,
             models=lambda wildcards: run_files(wildcards.dataset, "model.npz", wildcards.seed),
             records=lambda wildcards: run_files(wildcards.dataset, "history.json", wildcards.seed),
-            code=sources("pipeline.evaluation"),
+            code=sources("pipeline.stages.evaluate"),
         output:
             metrics=[f"{RESULTS}/runs/{{dataset}}/{method}/seed{{seed}}/metrics.json" for method in methods],
         log:

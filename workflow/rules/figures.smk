@@ -16,7 +16,7 @@ rule figure_smoothing:
     """Draw the smooth function μ(x)."""
     input:
         caption=caption_file("smoothing"),
-        code=sources("pipeline.figures", "pipeline.captions"),
+        code=sources("pipeline.report.figures", "pipeline.report.captions"),
     output:
         figure_outputs("smoothing", "The method"),
     log:
@@ -34,7 +34,7 @@ use rule figure_smoothing as figure_convergence with:
     input:
         results=convergence_runs(),
         caption=caption_file("convergence"),
-        code=sources("pipeline.figures", "pipeline.captions"),
+        code=sources("pipeline.report.figures", "pipeline.report.captions"),
     output:
         figure_outputs("convergence", "The method"),
     log:
@@ -46,7 +46,7 @@ use rule figure_smoothing as figure_margin with:
     input:
         results=sweep_files("margin"),
         caption=caption_file("margin"),
-        code=sources("pipeline.figures", "pipeline.captions"),
+        code=sources("pipeline.report.figures", "pipeline.report.captions"),
     output:
         figure_outputs("margin", "Sweeps"),
     log:
@@ -58,7 +58,7 @@ use rule figure_smoothing as figure_batches with:
     input:
         results=sweep_files("batches"),
         caption=caption_file("batches"),
-        code=sources("pipeline.figures", "pipeline.captions"),
+        code=sources("pipeline.report.figures", "pipeline.report.captions"),
     output:
         figure_outputs("batches", "Sweeps"),
     log:
@@ -70,7 +70,7 @@ use rule figure_smoothing as figure_front with:
     input:
         results=all_metrics(),
         caption=caption_file("front"),
-        code=sources("pipeline.figures", "pipeline.captions"),
+        code=sources("pipeline.report.figures", "pipeline.report.captions"),
     output:
         figure_outputs("front", "Beyond the paper"),
     log:
@@ -82,7 +82,7 @@ use rule figure_smoothing as figure_growth with:
     input:
         results=growth_files(),
         caption=caption_file("growth"),
-        code=sources("pipeline.figures", "pipeline.captions"),
+        code=sources("pipeline.report.figures", "pipeline.report.captions"),
     output:
         figure_outputs("growth", "Beyond the paper"),
     log:
@@ -94,7 +94,7 @@ use rule figure_smoothing as figure_ridge with:
     input:
         results=variant_files(),
         caption=caption_file("ridge"),
-        code=sources("pipeline.figures", "pipeline.captions"),
+        code=sources("pipeline.report.figures", "pipeline.report.captions"),
     output:
         figure_outputs("ridge", "Beyond the paper"),
     log:

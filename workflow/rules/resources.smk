@@ -1,5 +1,5 @@
 # Threads, memory and run time of jobs, from the size of their data sets.
-from flrml.pipeline.config import check_shared_tracking
+from flrml.pipeline.config.resolve import check_shared_tracking
 
 MEGABYTES_PER_THREAD = 64
 FEWEST_THREADS = 2

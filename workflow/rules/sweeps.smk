@@ -4,7 +4,7 @@ rule sweep:
     input:
         meta=prepared_meta,
         spectrum=lambda wildcards: spectrum_file(wildcards.dataset, wildcards.method),
-        code=lambda wildcards: method_sources(wildcards.method, "pipeline.sweeps"),
+        code=lambda wildcards: method_sources(wildcards.method, "pipeline.stages.sweep"),
     output:
         f"{RESULTS}/sweeps/{{sweep}}/{{dataset}}/{{method}}/{{value}}/point.json",
     log:
@@ -29,7 +29,7 @@ rule growth:
     """Measure time and memory of a method on growing parts of a data set."""
     input:
         meta=lambda wildcards: f"{RESULTS}/data/{FIGURE_SETTINGS['growth'][wildcards.axis]['dataset']}/meta.json",
-        code=lambda wildcards: method_sources(wildcards.method, "pipeline.sweeps"),
+        code=lambda wildcards: method_sources(wildcards.method, "pipeline.stages.sweep"),
     output:
         f"{RESULTS}/growth/{{axis}}/{{method}}.json",
     log:
@@ -58,7 +58,7 @@ rule variants:
         meta=prepared_meta,
         plain=lambda wildcards: spectrum_file(wildcards.dataset, "flrml"),
         centered=lambda wildcards: spectrum_file(wildcards.dataset, "flrml-reference"),
-        code=sources("pipeline.variants", "estimators", "reference", "ridge.estimator"),
+        code=sources("pipeline.stages.variants", "estimators", "reference", "ridge.estimator"),
     output:
         f"{RESULTS}/sweeps/ridge/{{dataset}}.json",
     log:

@@ -30,7 +30,7 @@ rule table_datasets:
     """Write the data sets beside the paper's Table 1."""
     input:
         metas=METAS,
-        code=sources("pipeline.comparison"),
+        code=sources("pipeline.report.comparison"),
     output:
         table_outputs("datasets"),
     log:
@@ -48,7 +48,7 @@ use rule table_datasets as table_complexity with:
     """Write the paper's Table 2 with ours and measured exponents."""
     input:
         growth=growth_files(),
-        code=sources("pipeline.comparison"),
+        code=sources("pipeline.report.comparison"),
     output:
         table_outputs("complexity"),
     log:
@@ -60,7 +60,7 @@ use rule table_datasets as table_summary with:
     input:
         results=all_metrics(),
         svd=SVD_RECORDS,
-        code=sources("pipeline.comparison"),
+        code=sources("pipeline.report.comparison"),
     output:
         table_outputs("summary"),
     log:
@@ -73,7 +73,7 @@ use rule table_datasets as table_with_svd with:
         results=all_metrics(),
         metas=METAS,
         svd=SVD_RECORDS,
-        code=sources("pipeline.comparison"),
+        code=sources("pipeline.report.comparison"),
     output:
         table_outputs("with_svd"),
     log:
@@ -85,7 +85,7 @@ use rule table_datasets as table_without_svd with:
     input:
         results=all_metrics(),
         metas=METAS,
-        code=sources("pipeline.comparison"),
+        code=sources("pipeline.report.comparison"),
     output:
         table_outputs("without_svd"),
     log:
@@ -97,7 +97,7 @@ use rule table_datasets as table_reproduction with:
     input:
         results=all_metrics(),
         metas=METAS,
-        code=sources("pipeline.comparison"),
+        code=sources("pipeline.report.comparison"),
     output:
         table_outputs("reproduction"),
     log:
@@ -108,7 +108,7 @@ use rule table_datasets as table_memory with:
     """Write the peak memory of every training."""
     input:
         results=all_metrics(),
-        code=sources("pipeline.comparison"),
+        code=sources("pipeline.report.comparison"),
     output:
         table_outputs("memory"),
     log:
@@ -124,7 +124,7 @@ use rule table_datasets as table_claims with:
         growth=growth_files(),
         steps=variant_files(),
         svd=SVD_RECORDS,
-        code=sources("pipeline.comparison"),
+        code=sources("pipeline.report.comparison"),
     output:
         table_outputs("claims"),
     log:
@@ -135,7 +135,7 @@ use rule table_datasets as table_splits with:
     """Write mean and deviation of every method over splits of training parts."""
     input:
         results=study_metrics(),
-        code=sources("pipeline.comparison"),
+        code=sources("pipeline.report.comparison"),
     output:
         table_outputs("splits"),
     log:
@@ -147,7 +147,7 @@ rule front_page:
     input:
         summary=f"{RESULTS}/tables/summary.csv",
         claims=f"{RESULTS}/tables/claims.csv",
-        code=sources("pipeline.captions"),
+        code=sources("pipeline.report.captions"),
     output:
         f"{RESULTS}/front_page.rst",
     log:

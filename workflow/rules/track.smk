@@ -16,7 +16,7 @@ rule track:
         margin=lambda wildcards: sweep_files("margin", wildcards.dataset),
         batches=lambda wildcards: sweep_files("batches", wildcards.dataset),
         meta=prepared_meta,
-        code=sources("pipeline.records"),
+        code=sources("pipeline.tracking.records"),
     output:
         f"{RESULTS}/mlflow/{{dataset}}.json",
     log:
@@ -41,7 +41,7 @@ rule track_experiment:
         drawn=lambda wildcards: [*FIGURES, *TABLES],
         results=all_metrics(),
         tracked=DATASETS_TRACKED,
-        code=sources("pipeline.experiment"),
+        code=sources("pipeline.tracking.experiment"),
     output:
         f"{RESULTS}/mlflow.json",
     log:

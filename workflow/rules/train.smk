@@ -5,7 +5,7 @@ rule train:
         meta=prepared_meta,
         triplets=f"{RESULTS}/triplets/{{dataset}}/seed{{seed}}.npy",
         spectrum=lambda wildcards: spectrum_file(wildcards.dataset, wildcards.method),
-        code=lambda wildcards: method_sources(wildcards.method, "pipeline.training"),
+        code=lambda wildcards: method_sources(wildcards.method, "pipeline.stages.train"),
     output:
         model=f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/model.npz",
         record=f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/history.json",

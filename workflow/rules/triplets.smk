@@ -3,7 +3,7 @@ rule triplets:
     """Draw triplets from the labels."""
     input:
         meta=prepared_meta,
-        code=sources("pipeline.triplets"),
+        code=sources("pipeline.stages.draw_triplets"),
     output:
         f"{RESULTS}/triplets/{{dataset}}/seed{{seed}}.npy",
     log:

@@ -1,8 +1,8 @@
 from pathlib import Path
 
 import flrml.pipeline.light_sklearn  # noqa: F401
-from flrml.pipeline.evaluation import evaluate, summary
 from flrml.pipeline.logs import logged
+from flrml.pipeline.stages.evaluate import evaluate, summary
 
 with logged(snakemake.log[0]) as say:
     evaluated = evaluate(

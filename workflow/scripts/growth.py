@@ -2,7 +2,7 @@ from pathlib import Path
 
 import flrml.pipeline.light_sklearn  # noqa: F401
 from flrml.pipeline.logs import logged
-from flrml.pipeline.sweeps import measure_growth
+from flrml.pipeline.stages.sweep import measure_growth
 
 with logged(snakemake.log[0]) as say:
     result = measure_growth(

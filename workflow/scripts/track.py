@@ -2,11 +2,11 @@ from pathlib import Path
 
 import flrml.pipeline.light_sklearn  # noqa: F401
 from flrml.files import write_json
-from flrml.pipeline.keys import tracking_uri
 from flrml.pipeline.logs import logged
-from flrml.pipeline.records import log_run, of_sweep
-from flrml.pipeline.sweeps import SWEEPS
-from flrml.pipeline.tracking import Tracker
+from flrml.pipeline.stages.sweep import SWEEPS
+from flrml.pipeline.tracking.keys import tracking_uri
+from flrml.pipeline.tracking.records import log_run, of_sweep
+from flrml.pipeline.tracking.tracker import Tracker
 
 with logged(snakemake.log[0]) as say:
     dataset, experiment = snakemake.wildcards.dataset, snakemake.params.experiment

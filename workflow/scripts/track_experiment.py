@@ -1,9 +1,9 @@
 import flrml.pipeline.light_sklearn  # noqa: F401
 from flrml.files import read_json, write_json
-from flrml.pipeline.experiment import log_experiment
-from flrml.pipeline.keys import tracking_uri
 from flrml.pipeline.logs import logged
-from flrml.pipeline.tracking import Tracker
+from flrml.pipeline.tracking.experiment import log_experiment
+from flrml.pipeline.tracking.keys import tracking_uri
+from flrml.pipeline.tracking.tracker import Tracker
 
 with logged(snakemake.log[0]) as say:
     config = snakemake.params.config

@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import flrml.pipeline.light_sklearn  # noqa: F401
-from flrml.pipeline.keys import followed_by
 from flrml.pipeline.logs import logged
-from flrml.pipeline.training import train
+from flrml.pipeline.stages.train import train
+from flrml.pipeline.tracking.keys import followed_by
 
 with logged(snakemake.log[0]) as say:
     result = train(

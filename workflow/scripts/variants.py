@@ -2,7 +2,7 @@ from pathlib import Path
 
 import flrml.pipeline.light_sklearn  # noqa: F401
 from flrml.pipeline.logs import logged
-from flrml.pipeline.variants import compare_variants
+from flrml.pipeline.stages.variants import compare_variants
 
 with logged(snakemake.log[0]) as say:
     result = compare_variants(

@@ -1,0 +1,262 @@
+"""Check the configuration of an experiment before any job starts, and fill in defaults."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+from sklearn.utils._param_validation import InvalidParameterError
+
+from flrml.datasets import REGISTRY
+from flrml.datasets.options import resolve as resolve_options
+from flrml.datasets.registry import find_dataset
+from flrml.estimators import FLRML
+from flrml.methods import METHODS, build, suggest
+from flrml.minibatch import MFLRML
+from flrml.pipeline.config.expansion import expand
+
+SWEPT_BASE: dict[str, type] = {"margin": FLRML, "batches": MFLRML}
+TRUTH = {"true": True, "True": True, "false": False, "False": False}  # on the command line
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be run; the message is one line that names the key."""
+
+
+def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
+    """Check a configuration against the schema and the registries; return it with defaults filled in.
+
+    Parameters
+    ----------
+    config : dict
+        The configuration as written.
+    schema : path
+        JSON schema in YAML.
+    """
+    rules = yaml.safe_load(Path(schema).read_text())
+    config = {
+        name: TRUTH.get(value, value)
+        if isinstance(value, str) and rules["properties"].get(name, {}).get("type") == "boolean"
+        else value
+        for name, value in config.items()
+    }
+    validator = jsonschema.Draft202012Validator(rules)
+    problems = sorted(validator.iter_errors(config), key=lambda problem: len(problem.absolute_path))
+    if problems:
+        raise ConfigError(_explain(problems[0]))
+    config = _with_defaults(config, rules)
+    if config["offline"]:
+        offline = {name for name, dataset in REGISTRY.items() if dataset.offline}
+        config["datasets"] = {k: v for k, v in config["datasets"].items() if k in offline}
+        config["datasets"].setdefault("digits", _with_defaults({}, rules["$defs"]["dataset"]))
+        config["figures"] = _restricted(config["figures"], config["datasets"])
+    config = expand(config)
+    _check_names(config)
+    return config
+
+
+def check_shared_tracking(uri: str) -> None:
+    """Refuse an MLflow store that jobs on several machines cannot write to at once.
+
+    Parameters
+    ----------
+    uri : str
+        Address of the tracking store.
+    """
+    if uri.startswith("sqlite:"):
+        raise ConfigError(
+            f"tracking_uri: jobs on several nodes cannot share the SQLite file of {uri}; start an MLflow server, "
+            "as docs/mlflow.md shows, and name it in the config or in MLFLOW_TRACKING_URI"
+        )
+
+
+def _check_names(config: dict[str, Any]) -> None:
+    for name, dataset in config["datasets"].items():
+        key, source = f"datasets.{dataset.get('study', name)}", dataset["source"]
+        if source not in REGISTRY and not {"format", "train"} & set(dataset["options"]):
+            for option in dataset["options"]:
+                if hint := suggest(option, ("train", "format")):
+                    raise ConfigError(f"{key}.options.{option}: unknown option{hint}")
+            hint = suggest(source, REGISTRY)
+            raise ConfigError(
+                f"{key}: unknown data set{hint}; choose from {', '.join(REGISTRY)}; "
+                "for your own data give options.format and options.train"
+            )
+        named = [label.split(",")[0] for label in config["methods"]]
+        for method in dataset.get("methods", []):
+            if method not in named:
+                raise ConfigError(
+                    f"{key}.methods: {method!r} is not among the methods of this configuration"
+                    f"{suggest(method, named)}; choose from {', '.join(dict.fromkeys(named))}"
+                )
+        for place, options in (("options", {}), ("fallback", dataset.get("fallback", {}))):
+            try:
+                options = dataset["options"] | options
+                resolve_options(source, find_dataset(source, options).options, options)
+            except ValueError as error:
+                raise ConfigError(f"{key}.{place}: {error}") from None
+    for name, entry in config["methods"].items():
+        try:
+            build(entry["method"], **entry["parameters"])
+        except ValueError as error:
+            raise ConfigError(f"methods.{name}: {error}") from None
+    for figure, settings in config["figures"].items():
+        for place, methods in _mentioned_methods(figure, settings):
+            _check_swept(f"figures.{figure}{place}", methods, SWEPT_BASE.get(figure))
+    _check_parameters(config)
+    for figure, settings in config["figures"].items():
+        for place, names in _mentioned(settings):
+            for name in names:
+                _check_figure(
+                    config, f"figures.{figure}{place}", name, needs_svd=figure in ("convergence", "margin", "ridge")
+                )
+    if "convergence" in config["figures"] and not {"flrml", "flrml-reference"} & {
+        entry["method"] for entry in config["methods"].values()
+    }:
+        raise ConfigError("figures.convergence: needs flrml or flrml-reference among the methods")
+
+
+def _check_parameters(config: dict[str, Any]) -> None:
+    """Check that common parameters belong to some method, and that every method accepts its values."""
+    mentioned = (_mentioned_methods(figure, settings) for figure, settings in config["figures"].items())
+    drawn = [name for places in mentioned for _, methods in places for name in methods]
+    used = [METHODS[name].accepts for name in [*(e["method"] for e in config["methods"].values()), *drawn]]
+    known = sorted({name for accepts in used for name in accepts} - {"random_state"})
+    for name in config["common"]:
+        if name not in known:
+            raise ConfigError(
+                f"common.{name}: no method of this configuration has this parameter{suggest(name, known)}; "
+                f"choose from {', '.join(known) or 'none'}"
+            )
+    for label, entry in config["methods"].items():
+        method, own = entry["method"], entry["parameters"]
+        common = {name: value for name, value in config["common"].items() if name in METHODS[method].accepts}
+        try:
+            build(method, **(common | own))._validate_params()
+        except InvalidParameterError as error:
+            name = next((name for name in own if repr(name) in str(error)), None)
+            place = f"methods.{label}" if name else "common"
+            raise ConfigError(f"{place}: {str(error).replace(chr(10), ' ')}") from None
+
+
+def _check_figure(config: dict[str, Any], place: str, name: str, *, needs_svd: bool) -> None:
+    if name not in config["datasets"]:
+        raise ConfigError(
+            f"{place}: {name!r} is not among the data sets of this configuration"
+            f"{suggest(name, config['datasets'])}; choose from {', '.join(config['datasets'])}"
+        )
+    if needs_svd and not config["datasets"][name]["svd"]:
+        with_svd = [other for other, dataset in config["datasets"].items() if dataset["svd"]]
+        raise ConfigError(f"{place}: {name!r} has svd: false; choose from {', '.join(with_svd) or 'none'}")
+
+
+def _mentioned(settings: Any) -> Iterable[tuple[str, list[str]]]:
+    """Yield the data sets that the settings of a figure name, with the place."""
+    if isinstance(settings, dict):
+        if "datasets" in settings:
+            yield ".datasets", settings["datasets"]
+        for axis, part in settings.items():
+            if isinstance(part, dict) and "dataset" in part:
+                yield f".{axis}.dataset", [part["dataset"]]
+
+
+def _mentioned_methods(figure: str, settings: Any) -> Iterable[tuple[str, list[str]]]:
+    """Yield the methods that the settings of a figure name, with the place."""
+    if figure == "growth":
+        yield from ((f".{axis}.methods", part["methods"]) for axis, part in settings.items())
+    elif "methods" in settings:
+        yield ".methods", settings["methods"]
+
+
+def _check_swept(place: str, methods: list[str], base: type | None) -> None:
+    """Check that methods exist and, for a sweep, that they have its parameter and take a callback."""
+    allowed = [name for name, method in METHODS.items() if base is None or issubclass(method.estimator, base)]
+    for name in methods:
+        if name not in allowed:
+            what = "unknown method" if name not in METHODS else "method without this parameter"
+            raise ConfigError(f"{place}: {what} {name!r}{suggest(name, allowed)}; choose from {', '.join(allowed)}")
+
+
+def without_datasets(config: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return a resolved configuration without some data sets; figures that have no other are dropped."""
+    kept = {name: dataset for name, dataset in config["datasets"].items() if name not in set(names)}
+    figures = {}
+    for figure, settings in config["figures"].items():
+        if "datasets" in settings:
+            settings = settings | {"datasets": [name for name in settings["datasets"] if name in kept]}
+            if not settings["datasets"]:
+                continue
+        if figure == "growth":
+            settings = {axis: part for axis, part in settings.items() if part["dataset"] in kept}
+            if not settings:
+                continue
+        figures[figure] = settings
+    return config | {"datasets": kept, "figures": figures}
+
+
+def _restricted(figures: dict[str, Any], datasets: dict[str, Any]) -> dict[str, Any]:
+    """Restrict figures to the given data sets."""
+    kept: dict[str, Any] = {}
+    for name, settings in figures.items():
+        settings = dict(settings)
+        if "datasets" in settings:
+            settings["datasets"] = [d for d in settings["datasets"] if d in datasets] or list(datasets)[:1]
+        kept[name] = {
+            k: v for k, v in settings.items() if not (isinstance(v, dict) and v.get("dataset") not in datasets)
+        }
+        if not kept[name] and settings:
+            del kept[name]
+    return kept
+
+
+def _explain(problem: jsonschema.ValidationError) -> str:
+    """Return one line that names the key, what is wrong with it, and the choices."""
+    key = ".".join(str(part) for part in problem.absolute_path) or "the configuration"
+    schema: Any = problem.schema
+    if problem.validator == "additionalProperties":
+        known = list(schema["properties"])
+        unknown = next(name for name in problem.instance if name not in known)
+        place = f"{key}." if problem.absolute_path else ""
+        return f"{place}{unknown}: unknown key{suggest(unknown, known)}; choose from {', '.join(known)}"
+    if problem.validator == "type":
+        return f"{key}: must be {_kinds(schema['type'])}, got {problem.instance!r}"
+    if problem.validator == "required":
+        missing = next(name for name in schema["required"] if name not in problem.instance)
+        return f"{key}.{missing}: missing" if problem.absolute_path else f"{missing}: missing"
+    if problem.validator == "pattern" and key == "dask_scheduler":
+        return f"{key}: {problem.instance!r} is not an address; give one such as tcp://host:8786"
+    if problem.validator == "pattern":
+        return f"{key}: {problem.instance!r} must consist of letters, digits, ., _ and -, and be more than dots"
+    if problem.validator == "enum":
+        return f"{key}: must be one of {', '.join(map(str, schema['enum']))}; got {problem.instance!r}"
+    return f"{key}: {problem.message}"
+
+
+def _kinds(kinds: str | list[str]) -> str:
+    words = {"integer": "an integer", "number": "a number", "string": "a text", "boolean": "true or false"}
+    words |= {"array": "a list", "object": "a mapping", "null": "empty"}
+    return " or ".join(words[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds))
+
+
+def _with_defaults(value: Any, schema: dict, root: dict | None = None) -> Any:
+    """Fill in the defaults that the schema states, at every depth."""
+    root = root or schema
+    if "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].rsplit("/", 1)[1]] | {k: v for k, v in schema.items() if k != "$ref"}
+    if value is None and "object" in schema.get("type", ""):
+        value = {}
+    if not isinstance(value, dict):
+        return value
+    filled = dict(value)
+    for name, rule in schema.get("properties", {}).items():
+        if name not in filled and "default" in rule:
+            filled[name] = rule["default"]
+        if name in filled:
+            filled[name] = _with_defaults(filled[name], rule, root)
+    others = schema.get("additionalProperties")
+    if isinstance(others, dict):
+        for name in filled:
+            if name not in schema.get("properties", {}):
+                filled[name] = _with_defaults(filled[name], others, root)
+    return filled

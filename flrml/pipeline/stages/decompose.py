@@ -1,0 +1,62 @@
+"""Decompose the training rows of a prepared data set."""
+
+import time
+from pathlib import Path
+
+from flrml.files import PathLike, write_json
+from flrml.pipeline.stages.inputs import connection, load_rows
+from flrml.pipeline.stages.provenance import provenance
+from flrml.reference.rows import SMALLEST_SINGULAR_VALUE, CenteredRows
+from flrml.rows import fingerprint
+from flrml.spectrum import decompose
+
+
+def decompose_dataset(
+    data: PathLike,
+    out: PathLike,
+    timing: PathLike,
+    *,
+    max_rank: int,
+    kind: str,
+    seed: int,
+    scheduler: str | None = None,
+) -> dict:
+    """Decompose the training rows of a prepared data set; write the spectrum, and the seconds that it took.
+
+    Parameters
+    ----------
+    data, out, timing : paths
+        Prepared data set, and where the spectrum (.npz) and its record (.json) go.
+    max_rank : int
+        Largest rank.
+    kind : {"plain", "centered"}
+        Decompose the rows as they are, or with the mean of each subtracted.
+    seed : int
+        Seed of the randomized method.
+    scheduler : str, optional
+        Address of a Dask scheduler whose workers decompose.
+    """
+    X, _ = load_rows(Path(data) / "train")
+    start = time.perf_counter()
+    operator, smallest = (CenteredRows, SMALLEST_SINGULAR_VALUE) if kind == "centered" else (None, 0.0)
+    rows = X if operator is None else operator(X)
+    if scheduler is None:
+        spectrum = decompose(rows, max_rank, smallest=smallest, random_state=seed)
+    else:
+        from flrml.distributed import decompose_stored
+
+        with connection(scheduler) as open_rows:
+            blocks = open_rows(Path(data) / "train")[0]
+            spectrum = decompose_stored(
+                blocks,
+                max_rank,
+                operator=operator,
+                smallest=smallest,
+                seed=seed,
+                fingerprint=fingerprint(rows),
+            )
+    seconds = time.perf_counter() - start
+    spectrum.save(out)
+    record = {"seconds": seconds, "rank": spectrum.rank, "kind": kind, **spectrum.settings, "made_by": provenance()}
+    write_json(timing, record)
+    return record

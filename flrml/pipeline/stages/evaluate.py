@@ -1,0 +1,85 @@
+"""Evaluate trained models by their nearest neighbours."""
+
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flrml.datasets.store import load_meta
+from flrml.files import read_json, write_json
+from flrml.neighbors import majority_vote, nearest
+from flrml.pipeline.stages.inputs import PathLike, connection
+from flrml.pipeline.stages.learned_map import Metric
+from flrml.pipeline.stages.progress import Progress
+from flrml.reference.vote import farthest_vote
+
+
+def evaluate(
+    data: PathLike,
+    models: Iterable[PathLike],
+    records: Iterable[PathLike],
+    outs: Iterable[PathLike],
+    *,
+    n_neighbors: int = 5,
+    scheduler: str | None = None,
+) -> Iterator[dict]:
+    """Measure the 5-NN accuracies of models trained on one data set; each goes beside its training's record."""
+    meta = load_meta(data)
+    with connection(scheduler) as open_rows:
+        train, test = (open_rows(Path(data) / part) for part in ("train", "test"))
+        for model, record, out in zip(models, records, outs, strict=True):
+            result = read_json(record)
+            if result["outcome"] == "ok":
+                result |= _accuracies(Metric.load(model), train, test, n_neighbors)
+            result["data"] = describe_parts(data, meta)
+            write_json(out, result)
+            progress = Progress(Path(out).parent)
+            progress.metrics(**{name: value for name, value in result.items() if name == "accuracy"})
+            progress.end("evaluated")
+            yield result
+
+
+def describe_parts(data: PathLike, meta: dict) -> dict[str, dict]:
+    """Return name, digest, shape and place of the training and the test part of a data set."""
+    return {
+        part: {
+            "name": f"{meta['name']} {part}",
+            "digest": meta["splits"][part]["fingerprint"][:32],
+            "rows": meta["splits"][part]["shape"][0],
+            "features": meta["splits"][part]["shape"][1],
+            "source": str(Path(data) / part),
+        }
+        for part in ("train", "test")
+    }
+
+
+def _accuracies(metric: Metric, train: tuple[Any, Any], test: tuple[Any, Any], n_neighbors: int) -> dict:
+    """Return accuracies by the method's own metric and by cosine, and the seconds that this took."""
+    (X, y), (X_test, y_test) = train, test
+    start = time.perf_counter()
+    embedded, embedded_test = metric.embed(X), metric.embed(X_test)
+    result: dict[str, Any] = {}
+    own = metric.metric
+    # Unchanged rows have unit length, so that cosine and distance agree on their neighbours.
+    for name in (own,) if metric.components is None else dict.fromkeys((own, "cosine")):
+        neighbours, distances = nearest(embedded, embedded_test, n_neighbors, metric=name, W=metric.W)
+        labels = y[neighbours]
+        result[f"accuracy_{name}"] = float(np.mean(majority_vote(labels, distances) == y_test))
+        if name == own == "cosine":
+            result["accuracy_reference_vote"] = float(np.mean(farthest_vote(labels, distances) == y_test))
+    result |= {"accuracy": result[f"accuracy_{own}"], "metric": own, "n_test": X_test.shape[0]}
+    result["evaluate_seconds"] = time.perf_counter() - start
+    return result
+
+
+def summary(result: dict) -> str:
+    """Return one line about a finished run."""
+    head = f"{result['dataset']:>14} {result['label']:<18} seed {result['seed']}"
+    if result["outcome"] != "ok":
+        return f"{head}  {result['outcome']}: {result['reason']}"
+    return (
+        f"{head}  accuracy {100 * result['accuracy']:5.1f} %  training {result['train_seconds']:7.2f} s  "
+        f"peak {result['peak_mb']:,.0f} MB"
+    )

@@ -1,0 +1,149 @@
+"""Train one method on one data set, within limits and measured."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from flrml.datasets.store import open_groups
+from flrml.files import write_json
+from flrml.methods import METHODS, build
+from flrml.pipeline.stages.inputs import PathLike, bind_spectrum, connection, load_rows
+from flrml.pipeline.stages.learned_map import Metric
+from flrml.pipeline.stages.limits import within_limits
+from flrml.pipeline.stages.progress import Progress
+from flrml.pipeline.stages.provenance import provenance
+from flrml.pipeline.tracking.keys import run_key, run_name
+from flrml.spectrum import Spectrum
+
+DESCENT = ("start_rounds", "null_steps")  # of methods that descend
+# Fitted attributes that are results, not parameters.
+NOT_CHOSEN = {"n_iter_", "n_features_in_", "best_score_", *(f"n_{name}_" for name in DESCENT)}
+
+
+def train(
+    data: PathLike,
+    triplets: PathLike,
+    spectrum: PathLike | None,
+    model: PathLike,
+    record: PathLike,
+    *,
+    run: dict[str, Any],
+    minutes: float,
+    memory_mb: float,
+    scheduler: str | None = None,
+    follow: dict[str, str] | None = None,
+) -> dict:
+    """Train one method within its limits; write the model and a record of the training.
+
+    Parameters
+    ----------
+    data, triplets, spectrum : paths
+        Prepared data set, triplets, and the decomposition if the method takes one.
+    model, record : paths
+        Where the model (.npz) and the record (.json) go. Both are written whatever the outcome.
+    run : dict
+        ``dataset``, ``method``, ``seed`` and ``parameters``.
+    minutes, memory_mb : float
+        Limits; on a cluster, of the process that leads the training.
+    scheduler : str, optional
+        Address of a Dask scheduler, whose workers train the methods that can.
+    follow : dict, optional
+        ``experiment`` and ``tracking_uri`` of the run of MLflow that shows the training while it runs.
+    """
+    made_by = {"label": run["method"], "study": None, **run, "started": time.time(), "made_by": provenance()}
+    progress = Progress(Path(record).parent)
+    if follow is not None:
+        progress.start(run_key(follow["experiment"], made_by), run_name(made_by), made_by, follow)
+    method = METHODS[run["method"]]
+    scheduler = scheduler if method.takes_dask else None
+
+    def work() -> dict:
+        with connection(scheduler) as open_rows:
+            X, y = open_rows(Path(data) / "train")
+            if spectrum is None:
+                return learn(None, X, y)
+            # A decomposition is compared with the data on disk, also if it goes with their blocks.
+            rows = X if scheduler is None else load_rows(Path(data) / "train")[0]
+            return learn(bind_spectrum(spectrum, rows, method.spectrum_kind), X, y)
+
+    def learn(bound: Spectrum | None, X: Any, y: Any) -> dict:
+        estimator = build(
+            run["method"], **accepted(run["method"], run["parameters"] | {"random_state": run["seed"]})
+        )
+        arguments = method.fit_arguments(
+            triplets=np.load(triplets),
+            spectrum=bound,
+            groups=open_groups(Path(data) / "train"),
+        )
+        if "groups" in arguments:  # it holds rows out, with a part of scikit-learn whose import is no training
+            import sklearn.model_selection  # noqa: F401
+        estimator._listener = lambda step, objective: progress.metrics(step, objective=objective)
+        start = time.perf_counter()
+        estimator.fit(X, y, **arguments)
+        seconds = time.perf_counter() - start
+        metric = Metric.of(estimator)
+        metric.save(model, made_by)
+        return {
+            "train_seconds": seconds,
+            "n_iter": int(getattr(estimator, "n_iter_", 1)),
+            **{name: int(getattr(estimator, f"n_{name}_")) for name in DESCENT if hasattr(estimator, f"n_{name}_")},
+            "history": np.asarray(getattr(estimator, "history_", ()), dtype=float).tolist(),
+            "n": X.shape[0],
+            "D": X.shape[1],
+            **used_parameters(estimator, bound, arguments.get("triplets"), X.shape[0]),
+        }
+
+    result = made_by | within_limits(work, minutes=minutes, memory_mb=memory_mb)
+    if result["outcome"] != "ok":
+        Metric(None, "none").save(model, made_by)
+    write_json(record, result)
+    progress.end("trained" if result["outcome"] == "ok" else "failed", result.get("reason"))
+    return result
+
+
+def used_parameters(estimator: Any, spectrum: Spectrum | None, triplets: Any, n: int) -> dict[str, Any]:
+    """Return the parameters that a fitted estimator has used, and the names of those that it chose itself.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted. A parameter ``"auto"`` has its value in the attribute of the same name with an underscore.
+    spectrum : Spectrum or None
+        The decomposition that it was given, whose rank counts instead of its own ``max_rank``.
+    triplets : array or None
+        Triplets that it was given, which count instead of its own ``n_triplets``.
+    n : int
+        Number of training rows.
+    """
+    used = {
+        name: value for name, value in estimator.get_params().items() if value is not None and name != "verbose"
+    }
+    found = {
+        name.removesuffix("_").removeprefix("n_"): value
+        for name, value in vars(estimator).items()
+        if name.endswith("_") and name not in NOT_CHOSEN
+    }
+    chosen = {
+        name: value
+        for name, value in found.items()
+        if used.get(name, "auto") == "auto" and isinstance(value, float | int)
+    }
+    # Of an array, such as an offset, it counts whether it is used.
+    arrays = {name: value for name, value in found.items() if used.get(name) == "auto" and name not in chosen}
+    chosen |= {name: bool(np.any(value)) for name, value in arrays.items()}
+    used |= chosen
+    if spectrum is not None:
+        used |= {"max_rank": spectrum.settings["max_rank"], "rank": spectrum.rank}
+    if triplets is not None:
+        used["n_triplets"] = len(triplets) // n if len(triplets) % n == 0 else round(len(triplets) / n, 2)
+    components = getattr(estimator, "components_", None)
+    if "n_components" in used and components is not None:
+        used["n_components"] = len(components)
+    return {"parameters": used, "chosen": sorted(chosen)}
+
+
+def accepted(method: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return those of the given parameters that a method has."""
+    return {name: value for name, value in parameters.items() if name in METHODS[method].accepts}

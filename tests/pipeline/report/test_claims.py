@@ -1,0 +1,166 @@
+"""Each claim is checked on hand-made results that agree with it, and on some that do not."""
+
+import pytest
+from docutils.core import publish_parts
+
+from flrml.pipeline.report.captions import write_caption, write_front_page
+from flrml.pipeline.report.claims import CLAIMS, Evidence
+from flrml.pipeline.report.comparison import claims_table
+from flrml.pipeline.report.table import Cell, Table
+from tests.pipeline.results import files, growth, point, run
+
+
+def verdict(text, tmp_path, **results):
+    """Measurement and verdict of the claim whose text starts so."""
+    (claim,) = (claim for claim in CLAIMS if claim.text.startswith(text))
+    seconds = results.pop("svd_seconds", None)
+    paths = {kind: files(tmp_path / kind, contents) for kind, contents in results.items()}
+    return claim.verdict(Evidence.read(**paths, svd_seconds=seconds))
+
+
+def test_without_results_nothing_can_be_tested():
+    assert {claim.verdict(Evidence()) for claim in CLAIMS} == {("no such run", "cannot be tested here")}
+    assert len(claims_table(Evidence()).rows) == len(CLAIMS)
+
+
+def test_rounds_of_the_start(tmp_path):
+    runs = [run("a", "flrml", 0.9, start_rounds=2), run("b", "flrml", 0.9, start_rounds=3)]
+    assert verdict("The start", tmp_path, runs=runs) == ("FLRML 2–3", "agrees")
+    runs.append(run("b", "flrml-reference", 0.9, start_rounds=4))
+    assert verdict("The start", tmp_path, runs=runs)[1] == "in part"
+    assert verdict("The start", tmp_path, runs=runs[2:]) == ("FLRML (reference) 4", "does not agree")
+
+
+def test_iterations_and_null_steps(tmp_path):
+    runs = [run("a", "flrml", 0.9, n_iter=15), run("a", "flrml-reference", 0.9, n_iter=6, null_steps=4)]
+    measured, word = verdict("The descent converges", tmp_path, runs=runs)
+    assert (measured, word) == ("FLRML 15; FLRML (reference) 6, 4 of 6 null steps", "in part")
+
+
+@pytest.mark.parametrize(("seconds", "word"), [(3.0, "agrees"), (1.0, "does not agree")])
+def test_faster_than_the_fastest_other_of_its_table(tmp_path, seconds, word):
+    runs = [
+        run("a", "flrml", 0.9, train_seconds=2.0),
+        run("a", "flrml-reference", 0.9, train_seconds=0.1),
+        run("a", "kissme", 0.9, train_seconds=seconds),
+        run("a", "frml", 0.9, train_seconds=9.0),
+        run("a", "svd", 0.9, train_seconds=0.1),
+        run("a", "sgdinc", 0.9, train_seconds=0.1),
+    ]
+    assert verdict("FLRML is faster", tmp_path, runs=runs)[1] == word
+
+
+def test_mini_batches_against_sgdinc(tmp_path):
+    runs = [run("a", "mflrml", 0.9, train_seconds=2.0), run("a", "sgdinc", 0.9, train_seconds=5.0)]
+    assert verdict("M-FLRML is faster than SGDINC", tmp_path, runs=runs) == (
+        "time of SGDINC over that of M-FLRML: a 2.5 ×",
+        "agrees",
+    )
+
+
+@pytest.mark.parametrize(("accuracy", "word"), [(0.91, "agrees"), (0.95, "does not agree")])
+def test_comparable_accuracy_is_within_two_points(tmp_path, accuracy, word):
+    runs = [run("a", "flrml", 0.9), run("a", "lmnn", accuracy)]
+    assert verdict("The accuracy of FLRML", tmp_path, runs=runs)[1] == word
+
+
+def test_highest_on_several(tmp_path):
+    runs = [run(name, method, 0.9 - 0.1 * (method == "lmnn")) for name in "ab" for method in ("flrml", "lmnn")]
+    assert verdict("FLRML or M-FLRML", tmp_path, runs=runs) == ("highest: FLRML on a, FLRML on b", "agrees")
+    assert verdict("FLRML or M-FLRML", tmp_path, runs=runs[:2])[1] == "does not agree"
+
+
+def test_mini_batches_against_the_whole(tmp_path):
+    runs = [
+        run("a", "flrml", 0.9, train_seconds=4.0, peak_mb=300.0),
+        run("a", "mflrml", 0.8, train_seconds=1.0, peak_mb=100.0),
+    ]
+    assert verdict("M-FLRML is generally", tmp_path, runs=runs) == (
+        "points of M-FLRML above FLRML: a −10.0",
+        "agrees",
+    )
+    assert verdict("M-FLRML takes less", tmp_path, runs=runs)[1] == "agrees"
+
+
+@pytest.mark.parametrize(("peak", "word"), [(2000.0, "agrees"), (9000.0, "does not agree")])
+def test_memory_on_large_data(tmp_path, peak, word):
+    runs = [run("a", "mflrml", 0.8, n=20_000, D=1_000_000, peak_mb=peak), run("b", "mflrml", 0.8, n=10, D=10)]
+    assert verdict("M-FLRML handles", tmp_path, runs=runs)[1] == word
+
+
+def test_seconds_of_the_svd(tmp_path):
+    runs = [run("a", "flrml", 0.9, train_seconds=2.0)]
+    assert verdict("The SVD", tmp_path, runs=runs, svd_seconds={"a": 20.0})[1] == "agrees"
+    assert verdict("The SVD", tmp_path, runs=runs, svd_seconds={"a": 1.0})[1] == "does not agree"
+
+
+def test_methods_that_do_not_end(tmp_path):
+    runs = [run("a", "lrsml", outcome="M", reason="too large"), run("a", "flrml", 0.9)]
+    assert verdict("Methods polynomial", tmp_path, runs=runs) == ("out of memory or time: LRSML on a (M)", "agrees")
+    assert verdict("Methods polynomial", tmp_path, runs=[run("a", "lrsml", 0.9)])[1] == "does not agree"
+
+
+@pytest.mark.parametrize(("at_one", "word"), [(0.895, "agrees"), (0.8, "does not agree")])
+def test_ratio_one(tmp_path, at_one, word):
+    margin = [point("a", "margin_ratio", 0.5, [0.9, 0.9]), point("a", "margin_ratio", 1.0, [at_one])]
+    assert verdict("A margin ratio", tmp_path, margin=margin)[1] == word
+
+
+def test_larger_mini_batches_learn_faster_unless_their_spectrum_is_noise(tmp_path):
+    batches = [point("a", "batch_triplets", size, [score], batches=20) for size, score in ((20, 0.6), (80, 0.8))]
+    assert verdict("A larger N_t", tmp_path, batches=batches)[1] == "agrees"
+    batches.append(point("a", "batch_triplets", 160, [0.3], batches=20))
+    batches[-1]["batch"] = {"singular_values": 452, "noise": 175}
+    measured, word = verdict("A larger N_t", tmp_path, batches=batches)
+    assert word == "does not agree"
+    assert "at N_t = 160, 175 of the 452 singular values of a mini-batch are below 1% of the largest" in measured
+
+
+@pytest.mark.parametrize(("late", "word"), [(0.8, "agrees"), (0.9, "does not agree")])
+def test_twenty_mini_batches(tmp_path, late, word):
+    batches = [point("a", "batch_triplets", 80, [0.8], batches=40)]
+    batches[0]["points"][0]["accuracies"] = [0.8] * 39 + [late]
+    assert verdict("20 mini-batches", tmp_path, batches=batches)[1] == word
+    twenty = [point("a", "batch_triplets", 80, [0.8], batches=20)]
+    assert verdict("20 mini-batches", tmp_path, batches=twenty)[1] == "cannot be tested here"
+
+
+@pytest.mark.parametrize(("seconds", "word"), [(2.0, "agrees"), (4.0, "does not agree")])
+def test_growth(tmp_path, seconds, word):
+    measured = [growth("n", "flrml", {100: 1.0, 200: seconds})]
+    assert verdict("The cost of an iteration", tmp_path, growth=measured)[1] == word
+
+
+@pytest.mark.parametrize(("last", "word"), [(0.9, "agrees"), (0.2, "does not agree")])
+def test_steps(tmp_path, last, word):
+    variants = {"flrml": {"objective": [2.0, 1.5, 1.0]}}
+    steps = [{"dataset": "a", "outcome": "ok", "variants": variants, "retraction": [2.0, 2 * last]}]
+    assert verdict("Barzilai", tmp_path, steps=steps)[1] == word
+
+
+def test_a_caption_says_what_is_shown_and_whether_the_runs_agree(tmp_path):
+    (tmp_path / "shown.rst").write_text("Objective per iteration.\n")
+    paths = files(tmp_path, [run("a", "flrml", 0.9, start_rounds=2, n_iter=20)])
+    write_caption(tmp_path / "convergence", tmp_path / "shown.rst", paths)
+    assert (tmp_path / "convergence.rst").read_text().splitlines() == [
+        "Objective per iteration.",
+        "",
+        "The paper: The start of s settles within 3 rounds. Here: FLRML 2; agrees.",
+        "The paper: The descent converges in fewer than 15 iterations. Here: FLRML 20; does not agree.",
+    ]
+    write_caption(tmp_path / "front", tmp_path / "shown.rst", paths)
+    assert (tmp_path / "front.rst").read_text() == "Objective per iteration.\n"
+
+
+def test_the_front_page_holds_the_headline_and_the_claims(tmp_path):
+    Table(["data set", "FLRML"], [[Cell("a_b"), Cell("")]]).write(tmp_path / "summary")
+    paths = files(tmp_path, [run("a", "flrml", 0.9, start_rounds=2)])
+    claims_table(Evidence.read(paths)).write(tmp_path / "claims")
+    write_front_page(tmp_path / "front.rst", "mine", tmp_path / "summary.csv", tmp_path / "claims.csv")
+    text = (tmp_path / "front.rst").read_text()
+    assert "Experiment **mine**" in text
+    page = publish_parts(text, writer="html", settings_overrides={"report_level": 1, "halt_level": 1})["body"]
+    assert "a_b" in page
+    assert "settles within 3 rounds" in page
+    assert "cannot be tested here" not in page
+    assert f"{len(CLAIMS) - 2} further claims" in page

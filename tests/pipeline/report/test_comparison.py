@@ -1,0 +1,191 @@
+import csv
+import io
+
+import pytest
+
+from flrml.pipeline.report.comparison import (
+    comparison_table,
+    complexity_table,
+    dataset_table,
+    memory_table,
+    reproduction_table,
+    summary_table,
+)
+from flrml.pipeline.report.table import Cell, Table
+from tests.pipeline.results import files, growth, run
+
+
+def column(table, name):
+    """Cells of a column by the name of the row."""
+    place = next(number for number, head in enumerate(table.head) if head.startswith(name))
+    return {row[0].text: row[place] for row in table.rows}
+
+
+@pytest.fixture
+def results(tmp_path):
+    return files(
+        tmp_path,
+        [
+            run("tdt2", "flrml", 0.965, train_seconds=2.0),
+            run("tdt2", "flrml", 0.955, seed=1, train_seconds=4.0),
+            run("tdt2", "kissme", 0.5, train_seconds=1.0),
+            run("tdt2", "rmml"),
+            run("tdt2", "lmnn", outcome="T", reason="too slow"),
+            run("tdt2", "mflrml", 0.9, train_seconds=0.5),
+            run("tdt2", "cosine", 0.7, train_seconds=0.01),
+            run("m10-16", "lmnn", outcome="M", reason="too large"),
+            run("m10-16", "flrml", 0.8),
+            run("mine", "flrml", 0.6),
+            run("big", "mflrml", 0.4),
+        ],
+    )
+
+
+@pytest.fixture
+def table(results):
+    return comparison_table(results, 3, {"tdt2": "TDT2", "m10-16": "M10-16"}, {"tdt2": 12.3})
+
+
+def test_cells_hold_mean_deviation_and_the_papers_figure_with_the_difference(table):
+    cells = column(table, "tdt2 (TDT2) %")
+    assert cells["FLRML"] == Cell("96.0 ± 0.5 (96.3, −0.3)", bold=True)
+    assert cells["KISSME"] == Cell("50.0 (95.9, −45.9)")
+    assert column(table, "m10-16 (M10-16) %")["FLRML"].text == "80.0 (83.4*, −3.4)"
+
+
+def test_seconds_stand_beside_the_papers_with_the_ratio(table):
+    assert column(table, "tdt2 s")["FLRML"].text == "3 (10, ×0.3)"
+    assert column(table, "mine s")["FLRML"].text == "2"
+
+
+def test_runs_that_did_not_end_show_their_letter_beside_the_papers_figure(table):
+    assert column(table, "tdt2 (TDT2) %")["RMML"].text == "E (87.5)"
+    assert column(table, "tdt2 (TDT2) %")["LMNN"].text == "T (97.6*)"
+    assert column(table, "m10-16 (M10-16) %")["LMNN"].text == "M (M)"
+    assert column(table, "tdt2 s")["RMML"].text == "– (509)"
+    assert column(table, "m10-16 s")["LMNN"].text == ""
+
+
+def test_a_data_set_that_was_left_out_shows_the_papers_figures_alone(results):
+    missing = {"rcv1": "RCV1_4Class.mat is missing", "mine": "gone", "m40-100": "gone"}
+    table = comparison_table(results, 3, {"tdt2": "TDT2"}, {}, missing)
+    assert table.head[-2:] == ["rcv1 (RCV1, missing) %", "rcv1 s"]
+    cells = {row[0].text: [cell.text for cell in row[-2:]] for row in table.rows}
+    assert cells["FLRML"] == ["– (93.5)", "– (14)"]
+    assert cells["cosine on X (control)"] == ["", ""]
+    assert cells["t_svd"] == ["", "– (91)"]
+
+
+def test_memory_has_a_column_per_data_set(results):
+    table = memory_table(results)
+    assert table.head == ["method", "tdt2", "m10-16", "mine", "big"]
+    cells = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+    assert cells["FLRML"] == ["140", "140", "140", ""]
+    assert cells["LMNN"] == ["T", "M", "", ""]
+
+
+def test_the_best_accuracy_and_the_fastest_training_are_bold(table):
+    bold = {name: [row for row, cell in column(table, name).items() if cell.bold] for name in ("tdt2 (", "tdt2 s")}
+    assert bold == {"tdt2 (": ["FLRML"], "tdt2 s": ["KISSME"]}
+
+
+def test_controls_are_rows_of_their_own_below(table):
+    assert [row[0].text for row in table.rows] == [
+        "FLRML",
+        "KISSME",
+        "RMML",
+        "LMNN",
+        "cosine on X (control)",
+        "t_svd",
+    ]
+    assert column(table, "tdt2 s")["t_svd"].text == "12.3 (107, ×0.115)"
+
+
+def test_a_data_set_that_is_not_the_papers_says_so(table):
+    assert "mine (not the paper’s) %" in table.head
+
+
+def test_a_data_set_without_methods_of_the_table_has_no_column(results, table):
+    assert not any(head.startswith("big") for head in table.head)
+    without_svd = comparison_table(results, 4, {"tdt2": "TDT2"}, {})
+    assert [head for head in without_svd.head if head.endswith("%")] == [
+        "tdt2 (TDT2) %",
+        "big (not the paper’s) %",
+    ]
+    assert [row[0].text for row in without_svd.rows] == ["M-FLRML", "cosine on X (control)"]
+
+
+def test_a_table_of_failures_alone_is_still_a_table(tmp_path):
+    table = comparison_table(files(tmp_path, [run("digits", "flrml")]), 3, {}, {})
+    assert [[cell.text for cell in row] for row in table.rows] == [["FLRML", "E", ""], ["t_svd", "", ""]]
+
+
+def test_complexity_has_the_printed_formula_ours_with_the_reason_and_the_measured_exponent(tmp_path):
+    measured = [growth("n", "flrml", {100: 1.0, 200: 2.0, 400: None}), growth("D", "flrml", {10: 1.0, 20: None})]
+    table = complexity_table(files(tmp_path, measured))
+    rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
+    assert rows["FLRML"][:3] == ["n r d + n r²", "r² + n d", "n r"]
+    assert rows["FLRML"][3:] == ["2 n r d + n d² (6)", "r d + n d", "as printed", "n^1.00"]
+    assert rows["DRML"][3:] == ["nnz(X) d + |T| d + D d² (4)", "as printed", "nnz(X)", "–"]
+    assert "(6) K is never formed" in table.note
+
+
+def test_reproduction_stands_beside_the_paper_and_the_authors_code(tmp_path):
+    more = {"accuracy_reference_vote": 0.94, "start_rounds": 2, "null_steps": 1}
+    results = [
+        run("tdt2", "flrml-reference", 0.95, **more),
+        run("tdt2", "flrml"),
+        run("mine", "flrml", 0.9, **more),
+        run("tdt2", "kissme", 0.9),
+    ]
+    table = reproduction_table(files(tmp_path, results), {"tdt2": "TDT2"})
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["tdt2", "FLRML (reference)", "96.3", "94.75", "95.0", "94.0", "2", "4", "1", "2"],
+        ["tdt2", "FLRML", "96.3", "–", "E", "", "", "", "", ""],
+    ]
+
+
+def test_data_sets_stand_beside_the_papers():
+    ours = {"dataset": "tdt2", "paper name": "TDT2", "D": 36771, "n": 4697, "n_test": 4697, "classes": 30}
+    theirs = {"paper D": 36771, "paper n": 4697, "paper n_test": 4697, "paper classes": 30, "differences": ""}
+    own = {"dataset": "mine", "paper name": None, "D": 5, "n": 6, "n_test": 7, "classes": 2, "differences": "all"}
+    table = dataset_table([ours | theirs, own | dict.fromkeys(theirs, None) | {"differences": "all"}])
+    assert [cell.text for cell in table.rows[0]][-2:] == ["36,771, 4,697, 4,697, 30", "none"]
+    assert [cell.text for cell in table.rows[1]] == ["mine", "–", "5", "6", "7", "2", "–", "all"]
+    (left_out,) = dataset_table([], {"rcv1": "a file is not there"}).rows
+    assert [cell.text for cell in left_out][-2:] == ["29,992, 4,813, 4,812, 4", "missing: a file is not there"]
+
+
+def test_the_formats_hold_the_same(tmp_path):
+    table = Table(
+        ["method", "a_b %"], [[Cell("x|y, z"), Cell("1 ± 2", bold=True)], [Cell("D²"), Cell("−3")]], "Note."
+    )
+    table.write(tmp_path / "table")
+    rows = list(csv.reader(io.StringIO((tmp_path / "table.csv").read_text())))
+    assert rows == [["method", "a_b %"], ["x|y, z", "1 ± 2"], ["D²", "−3"]]
+    markdown = (tmp_path / "table.md").read_text().splitlines()
+    assert markdown[2] == "| x\\|y, z | **1 ± 2** |"
+    assert markdown[-1] == "Note."
+    latex = (tmp_path / "table.tex").read_text()
+    assert r"method & a\_b \% \\" in latex
+    assert r"x$|$y, z & \textbf{1 $\pm$ 2} \\" in latex
+    assert r"D$^2$ & $-$3 \\" in latex
+    page = (tmp_path / "table.html").read_text()
+    assert "<td>x|y, z</td><td><b>1 ± 2</b></td>" in page
+    assert "<p>Note.</p>" in page
+    assert [rule for rule in (r"\toprule", r"\midrule", r"\bottomrule") if rule not in latex] == []
+
+
+def test_the_summary_names_the_best_other_method_and_counts_the_svd(results, tmp_path):
+    more = files(tmp_path / "more", [run("tdt2", "flrml-ridge", 0.98, train_seconds=0.5)])
+    table = summary_table([*results, *more], {"tdt2": 10.0})
+    (row,) = (row for row in table.rows if row[0].text == "tdt2")
+    assert [cell.text for cell in row[1:]] == [
+        "70.0 % in 0.01 s",
+        "96.0 % in 13 s",
+        "98.0 % in 0.5 s",
+        "M-FLRML: 90.0 % in 0.5 s",
+    ]
+    assert [cell.bold for cell in row[1:]] == [False, False, True, False]
+    (alone,) = (row for row in table.rows if row[0].text == "mine")
+    assert [cell.text for cell in alone[1:]] == ["–", "60.0 % in 2 s", "–", "–"]
