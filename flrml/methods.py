@@ -81,6 +81,11 @@ class Method:
         """Whether ``fit`` takes dask arrays."""
         return self.estimator.takes_dask
 
+    @property
+    def training_entry(self) -> dict[str, Any]:
+        """What a training depends on: another class, other parameters or other input train it again."""
+        return {"path": self.path, "takes_labels": self.labels, "parameters": self.parameters}
+
     def fit_arguments(self, *, triplets: Any = None, spectrum: Any = None, groups: Any = None) -> dict[str, Any]:
         """Return those of the given keyword arguments that ``fit(X, y, …)`` of this method takes."""
         given = {"triplets": triplets, "spectrum": spectrum, "groups": groups}

@@ -1,4 +1,4 @@
-"""Tables: CSV and Parquet files with one row per example and the label in one column."""
+"""Load tables: CSV and Parquet files with one row per example and the label in one column."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flrml.datasets.options import did_you_mean
+from flrml.datasets.parts import Loaded, Request, matrix_part
 from flrml.datasets.reading import check_unpacked, open_compressed, reading
 from flrml.datasets.store import ArrayFile
 from flrml.exceptions import DatasetError
@@ -18,6 +19,20 @@ if TYPE_CHECKING:
 
 ROWS_PER_BLOCK = 10_000
 NUMBER_BYTES = 8
+
+
+def load_csv(request: Request) -> Loaded:
+    """Load the user's CSV files."""
+    target = request.options["target"]
+    return Loaded.of_user(request, lambda path: matrix_part(*read_csv(path, target, request.scratch), str(path)))
+
+
+def load_parquet(request: Request) -> Loaded:
+    """Load the user's Parquet files."""
+    target = request.options["target"]
+    return Loaded.of_user(
+        request, lambda path: matrix_part(*read_parquet(path, target, request.scratch), str(path))
+    )
 
 
 def read_csv(path: Path, target: str | int | None, scratch: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ No package that flrml depends on reads the idx format.
 """
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,7 @@ def digits_part(images: Path, labels: Path) -> Part:
     return matrix_part(X[:, :N_PIXELS], read_idx(labels, 1), str(images))
 
 
-def load_mnist(request: Request, *, idx: list[RemoteFile], libsvm: list[RemoteFile]) -> Loaded:
+def load_mnist(request: Request, *, idx: Sequence[RemoteFile], libsvm: Sequence[RemoteFile]) -> Loaded:
     """Load MNIST from idx files, or from LIBSVM's files if the raw-file folder holds only those."""
     raw = request.raw
     if raw.find(idx[0].name) is None and raw.find(libsvm[0].name) is not None:

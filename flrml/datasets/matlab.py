@@ -175,3 +175,9 @@ def load_deng_cai(request: Request, *, file: RemoteFile) -> Loaded:
     """Load one of Deng Cai's collections: `fea` contains term counts, `gnd` the category of each document."""
     path = request.raw.get(file)
     return Loaded(matrix_part(*read_labelled(path), str(path)))
+
+
+def load_mat(request: Request) -> Loaded:
+    """Load the user's MATLAB files."""
+    names = {key: str(request.options[key]) for key in ("features", "target") if request.options[key] is not None}
+    return Loaded.of_user(request, lambda path: matrix_part(*read_labelled(path, **names), str(path)))

@@ -9,7 +9,6 @@ from flrml.exceptions import DatasetError
 
 WEIGHTINGS = ("counts", "tfidf", "log-tfidf")
 FILLS = ("surface", "solid")
-FORMATS = ("svmlight", "npz", "npy", "mat", "csv", "parquet", "folder")
 
 Check = tuple[Callable[[Any], bool], str]
 
@@ -45,7 +44,7 @@ CHECKS: dict[str, Check] = {
     "fill": _one_of(FILLS),
     "poses": _COUNT,
     "models": _PAIR,
-    "format": _one_of(FORMATS),
+    "format": _NAME,
     "train": _PATH,
     "test": _PATH,
     "labels": _PATH,

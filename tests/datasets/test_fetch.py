@@ -72,9 +72,9 @@ def test_two_files_of_one_name_are_both_recorded(tmp_path):
 def test_addresses_without_https_are_those_of_one_host():
     files = []
     for dataset in REGISTRY.values():
-        for value in getattr(dataset.source, "keywords", {}).values():
+        for value in dataset.arguments.values():
             files += [
-                item for item in (value if isinstance(value, list) else [value]) if isinstance(item, RemoteFile)
+                item for item in (value if isinstance(value, tuple) else [value]) if isinstance(item, RemoteFile)
             ]
     plain = {file.name for file in files if not file.url.startswith("https://")}
     assert plain == {"RCV1_4Class.mat", "TDT2.mat"}

@@ -9,7 +9,7 @@ from flrml.datasets.fetch import RawFiles
 
 
 def prepare_real(name, folder, out, **options):
-    for argument in REGISTRY[name].source.keywords.values():
+    for argument in REGISTRY[name].arguments.values():
         files = argument if isinstance(argument, list) else [argument]
         if not any(hasattr(file, "name") and RawFiles(folder).find(file.name) for file in files):
             continue
@@ -74,7 +74,7 @@ def test_m10_from_grids_keeps_the_poses_of_a_model_together(real_folder, tmp_pat
     ],
 )
 def test_data_in_wheels(wheel_folder, tmp_path, name, shape, n_test, classes):
-    folder = wheel_folder(REGISTRY[name].source.keywords["wheel"])
+    folder = wheel_folder(REGISTRY[name].arguments["wheel"])
     meta = prepare(name, tmp_path / "out", raw_dir=folder)
     assert meta["splits"]["train"]["shape"] == shape
     assert meta["splits"]["test"]["shape"] == [n_test, shape[1]]

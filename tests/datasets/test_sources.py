@@ -180,7 +180,7 @@ def test_bad_folders_are_named(tmp_path):
 
 
 def test_a_wheel_with_another_hash_is_refused(tmp_path):
-    wheel = REGISTRY["mnist5k"].source.keywords["wheel"]
+    wheel = REGISTRY["mnist5k"].arguments["wheel"]
     with zipfile.ZipFile(tmp_path / wheel.name, "w") as archive:
         archive.writestr("x", "y")
     with pytest.raises(DatasetError, match="sha256"):

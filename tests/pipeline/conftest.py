@@ -34,7 +34,7 @@ def trained(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("runs")
     draw_for_dataset(data, folder / "triplets.npy", n_triplets=4, seed=0)
     run = {"dataset": "digits", "method": "mflrml", "seed": 0, "parameters": {"n_components": 10}}
-    out = folder / "model.npz", folder / "history.json"
-    train(data, folder / "triplets.npy", None, *out, run=run, minutes=1, memory_mb=3000)
-    list(evaluate(data, out[:1], out[1:], [folder / "metrics.json"], n_neighbors=3))
+    limits = {"minutes": 1, "memory_mb": 3000}
+    train(folder, data=data, triplets=folder / "triplets.npy", spectrum=None, run=run, limits=limits)
+    evaluate(folder, data=data, n_neighbors=3)
     return folder

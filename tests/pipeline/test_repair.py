@@ -14,7 +14,7 @@ def results(tmp_path):
     """A results folder with one file of each kind."""
     run = tmp_path / "runs/digits/flrml/seed0"
     write_json(run / "metrics.json", {"accuracy": 0.9})
-    write_json(run / "history.json", {"history": [1.0]})
+    write_json(run / "training.json", {"history": [1.0]})
     write_arrays(run / "model.npz", {"metric": "cosine"}, components=np.eye(30))
     decompose(np.random.RandomState(0).rand(20, 30)).save(tmp_path / "svd/digits/plain.npz")
     (tmp_path / "triplets/digits").mkdir(parents=True)
@@ -25,7 +25,7 @@ def results(tmp_path):
 
 FILES = [
     "runs/digits/flrml/seed0/metrics.json",
-    "runs/digits/flrml/seed0/history.json",
+    "runs/digits/flrml/seed0/training.json",
     "runs/digits/flrml/seed0/model.npz",
     "svd/digits/plain.npz",
     "triplets/digits/seed0.npy",

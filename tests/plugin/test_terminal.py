@@ -3,7 +3,7 @@
 import io
 import time
 
-from flrml.pipeline.logs import CLEAR
+from flrml.pipeline.stages.logs import CLEAR
 from snakemake_logger_plugin_mlflow import terminal
 from snakemake_logger_plugin_mlflow.terminal import RED, Terminal
 

@@ -84,9 +84,9 @@ def test_a_failing_method_leaves_all_others_and_a_marked_cell(project):
     after = project.numbers()
     assert {path for path in before if before[path] != after[path]} == {
         "runs/digits/cosine/seed0/metrics.json",
-        "runs/digits/cosine/seed0/history.json",
+        "runs/digits/cosine/seed0/training.json",
         "runs/shapes10-16/cosine/seed0/metrics.json",
-        "runs/shapes10-16/cosine/seed0/history.json",
+        "runs/shapes10-16/cosine/seed0/training.json",
     }
 
 

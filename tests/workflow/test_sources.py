@@ -41,7 +41,7 @@ class Empty(types.ModuleType):
 root = pathlib.Path(sys.argv[1])
 for wanted in sys.argv[2:]:
     if os.fork() == 0:
-        for init in (root / "__init__.py", *root.glob("*/__init__.py")):
+        for init in root.rglob("__init__.py"):
             name = ".".join(init.parent.relative_to(root.parent).parts)
             if name != "flrml." + wanted:
                 sys.modules[name] = Empty(name)

@@ -1,25 +1,27 @@
 # The checked configuration, and functions that name files; shared by all rules.
 import os
-import re
+from dataclasses import asdict
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from flrml.datasets import REGISTRY, raw_files
+from flrml.datasets.registry import REGISTRY, find_dataset, raw_files
 from flrml.methods import METHODS
-from flrml.pipeline.config.at_hand import leave_out_missing
+from flrml.pipeline.config.at_hand import Addresses, leave_out_missing
 from flrml.pipeline.config.resolve import ConfigError, resolve
 from flrml.pipeline.config.expansion import methods_on
 from flrml.pipeline.repair import discard_damaged
-from flrml.pipeline.logs import summary_lines
+from flrml.pipeline.stages.logs import summary_lines
 from flrml.pipeline.sources import source_files
-from flrml.pipeline.stages.sweep import SWEEPS
+from flrml.pipeline.layout import SWEEPS
 
 try:
     config = resolve(config, workflow.source_path("../schemas/config.schema.yaml"))
     RAW_DIR = os.environ.get("FLRML_RAW_DIR") or config["raw_dir"]
-    config, MISSING, left_out = leave_out_missing(config, RAW_DIR)
+    # Asked once, at the start of a run: jobs and dry runs read the answers, so that the graph is the same for all.
+    starts = workflow.is_main_process and not workflow.dryrun
+    config, MISSING, left_out = leave_out_missing(config, RAW_DIR, Addresses(config["results"], ask=starts))
 except ConfigError as error:
     raise WorkflowError(f"config: {error}")
 
@@ -31,7 +33,7 @@ ROOT = Path(workflow.current_basedir.get_path_or_uri(secret_free=True)).parents[
 RESULTS = config["results"]
 DATASETS = config["datasets"]
 FIGURE_SETTINGS = config["figures"]
-VOXELS = [name for name, dataset in REGISTRY.items() if dataset.kind == "voxel"]
+LIMITS = {"minutes": config["minutes"], "memory_mb": config["memory_mb"]}  # of one training
 # Jobs in an environment of their own find flrml in the working copy too.
 if (ROOT / "flrml").is_dir():
     os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
@@ -73,6 +75,11 @@ def prepared_meta(wildcards):
 
 def settings(dataset):
     return DATASETS[dataset] or {}
+
+
+def entry_of(dataset):
+    """Return what the registry says of the source of a data set."""
+    return find_dataset(settings(dataset)["source"], settings(dataset)["options"])
 
 
 def method_of(name):
@@ -149,9 +156,18 @@ def sweep_files(sweep, dataset=None):
 
 def swept_run(wildcards):
     """Return what identifies a point of a sweep; mini-batches may be more than in the tables."""
-    run = run_settings(wildcards.dataset, wildcards.method, n_neighbors=config["n_neighbors"])
-    own = {key: value for key, value in FIGURE_SETTINGS[wildcards.sweep].items() if key == "n_batches"}
+    figure, sweep = FIGURE_SETTINGS[wildcards.sweep], SWEEPS[wildcards.sweep]
+    point = {"sweep": wildcards.sweep, "value": sweep.parse(wildcards.value), "repeats": figure["repeats"]}
+    run = run_settings(wildcards.dataset, wildcards.method, n_neighbors=config["n_neighbors"], **point)
+    own = {key: value for key, value in figure.items() if key == "n_batches"}
     return run | {"parameters": run["parameters"] | own}
+
+
+def grown_run(wildcards):
+    """Return what identifies the growth of a method with the size of a data set."""
+    chosen = FIGURE_SETTINGS["growth"][wildcards.axis]
+    growth = {"max_rank": config["max_rank"], "axis": wildcards.axis, "sizes": chosen["sizes"]}
+    return run_settings(chosen["dataset"], wildcards.method, **growth)
 
 
 def growth_files():

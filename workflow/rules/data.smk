@@ -5,7 +5,9 @@ rule prepare:
         raw=lambda wildcards: raw_files(
             settings(wildcards.dataset)["source"], RAW_DIR, settings(wildcards.dataset)["options"]
         ),
-        code=sources("datasets.preparation"),
+        code=lambda wildcards: sources(
+            "datasets.preparation", entry_of(wildcards.dataset).module.removeprefix("flrml.")
+        ),
     output:
         meta=f"{RESULTS}/data/{{dataset}}/meta.json",
     log:
@@ -14,12 +16,13 @@ rule prepare:
     priority: 2
     conda:
         "../../envs/flrml.yaml"
-    threads: lambda wildcards: 2 if settings(wildcards.dataset)["source"] in VOXELS else 1
+    threads: lambda wildcards: 2 if entry_of(wildcards.dataset).kind == "voxel" else 1
     resources:
         mem_mb=lambda wildcards, input, attempt: int((4000 + 3 * input.size_mb) * 2 ** (attempt - 1)),
         runtime=lambda wildcards, input, attempt: int((60 + input.size_mb / 20) * 2 ** (attempt - 1)),
     params:
         source=lambda wildcards: settings(wildcards.dataset)["source"],
+        entry=lambda wildcards: asdict(entry_of(wildcards.dataset)),
         options=lambda wildcards: settings(wildcards.dataset)["options"],
     script:
         "../scripts/prepare.py"

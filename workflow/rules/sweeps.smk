@@ -18,9 +18,8 @@ rule sweep:
         runtime=minutes_of(lambda wildcards: FIGURE_SETTINGS[wildcards.sweep]["repeats"]),
     params:
         run=swept_run,
-        repeats=lambda wildcards: FIGURE_SETTINGS[wildcards.sweep]["repeats"],
-        minutes=config["minutes"],
-        memory_mb=config["memory_mb"],
+        entry=lambda wildcards: method_of(wildcards.method).training_entry,
+        limits=LIMITS,
     script:
         "../scripts/sweep.py"
 
@@ -29,7 +28,7 @@ rule growth:
     """Measure time and memory of a method on growing parts of a data set."""
     input:
         meta=lambda wildcards: f"{RESULTS}/data/{FIGURE_SETTINGS['growth'][wildcards.axis]['dataset']}/meta.json",
-        code=lambda wildcards: method_sources(wildcards.method, "pipeline.stages.sweep"),
+        code=lambda wildcards: method_sources(wildcards.method, "pipeline.stages.growth"),
     output:
         f"{RESULTS}/growth/{{axis}}/{{method}}.json",
     log:
@@ -42,12 +41,9 @@ rule growth:
         mem_mb=memory_of_training,
         runtime=minutes_of(lambda wildcards: len(FIGURE_SETTINGS["growth"][wildcards.axis]["sizes"])),
     params:
-        run=lambda wildcards: run_settings(
-            FIGURE_SETTINGS["growth"][wildcards.axis]["dataset"], wildcards.method, max_rank=config["max_rank"]
-        ),
-        sizes=lambda wildcards: FIGURE_SETTINGS["growth"][wildcards.axis]["sizes"],
-        minutes=config["minutes"],
-        memory_mb=config["memory_mb"],
+        run=grown_run,
+        entry=lambda wildcards: method_of(wildcards.method).training_entry,
+        limits=LIMITS,
     script:
         "../scripts/growth.py"
 
@@ -71,9 +67,12 @@ rule variants:
         mem_mb=memory_of_training,
         runtime=minutes_of(lambda wildcards: 4),
     params:
-        run=lambda wildcards: run_settings(wildcards.dataset, "flrml-ridge", n_neighbors=config["n_neighbors"]),
-        ridges=lambda wildcards: FIGURE_SETTINGS["ridge"]["ridges"],
-        minutes=4 * config["minutes"],
-        memory_mb=config["memory_mb"],
+        run=lambda wildcards: run_settings(
+            wildcards.dataset,
+            "flrml-ridge",
+            n_neighbors=config["n_neighbors"],
+            ridges=FIGURE_SETTINGS["ridge"]["ridges"],
+        ),
+        limits=LIMITS | {"minutes": 4 * LIMITS["minutes"]},
     script:
         "../scripts/variants.py"

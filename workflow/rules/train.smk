@@ -8,7 +8,7 @@ rule train:
         code=lambda wildcards: method_sources(wildcards.method, "pipeline.stages.train"),
     output:
         model=f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/model.npz",
-        record=f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/history.json",
+        training=f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/training.json",
     log:
         f"{RESULTS}/logs/train/{{dataset}}-{{method}}-{{seed}}.log",
     priority: 1
@@ -20,7 +20,7 @@ rule train:
         runtime=minutes_of(1),
     params:
         run=lambda wildcards: run_settings(wildcards.dataset, wildcards.method, seed=int(wildcards.seed)),
-        minutes=config["minutes"],
-        memory_mb=config["memory_mb"],
+        entry=lambda wildcards: method_of(wildcards.method).training_entry,
+        limits=LIMITS,
     script:
         "../scripts/train.py"

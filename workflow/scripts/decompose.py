@@ -1,8 +1,7 @@
 from pathlib import Path
 
-import flrml.pipeline.light_sklearn  # noqa: F401
-from flrml.pipeline.logs import logged
 from flrml.pipeline.stages.decompose import decompose_dataset
+from flrml.pipeline.stages.logs import logged
 
 with logged(snakemake.log[0]) as say:
     kind = snakemake.wildcards.kind

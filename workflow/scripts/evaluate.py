@@ -1,17 +1,13 @@
 from pathlib import Path
 
-import flrml.pipeline.light_sklearn  # noqa: F401
-from flrml.pipeline.logs import logged
 from flrml.pipeline.stages.evaluate import evaluate, summary
+from flrml.pipeline.stages.logs import logged
 
 with logged(snakemake.log[0]) as say:
-    evaluated = evaluate(
-        Path(snakemake.input.meta).parent,
-        snakemake.input.models,
-        snakemake.input.records,
-        snakemake.output.metrics,
+    result = evaluate(
+        Path(snakemake.output[0]).parent,
+        data=Path(snakemake.input.meta).parent,
         n_neighbors=snakemake.params.n_neighbors,
         scheduler=snakemake.config["dask_scheduler"],
     )
-    for result in evaluated:
-        say(summary(result))
+    say(summary(result))

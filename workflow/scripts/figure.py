@@ -1,9 +1,8 @@
 from pathlib import Path
 
-import flrml.pipeline.light_sklearn  # noqa: F401
-from flrml.pipeline.logs import logged
 from flrml.pipeline.report import figures
 from flrml.pipeline.report.captions import write_caption
+from flrml.pipeline.stages.logs import logged
 
 with logged(snakemake.log[0]) as say:
     stem = Path(snakemake.output[0]).with_suffix("")

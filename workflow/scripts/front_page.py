@@ -1,5 +1,5 @@
-from flrml.pipeline.logs import logged
 from flrml.pipeline.report.captions import write_front_page
+from flrml.pipeline.stages.logs import logged
 
 with logged(snakemake.log[0]):
     write_front_page(

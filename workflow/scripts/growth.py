@@ -1,18 +1,14 @@
 from pathlib import Path
 
-import flrml.pipeline.light_sklearn  # noqa: F401
-from flrml.pipeline.logs import logged
-from flrml.pipeline.stages.sweep import measure_growth
+from flrml.pipeline.stages.growth import measure_growth
+from flrml.pipeline.stages.logs import logged
 
 with logged(snakemake.log[0]) as say:
     result = measure_growth(
-        Path(snakemake.input.meta).parent,
         snakemake.output[0],
+        data=Path(snakemake.input.meta).parent,
         run=snakemake.params.run,
-        axis=snakemake.wildcards.axis,
-        sizes=snakemake.params.sizes,
-        minutes=snakemake.params.minutes,
-        memory_mb=snakemake.params.memory_mb,
+        limits=snakemake.params.limits,
     )
     ended = ", ".join(f"{point['size']:,}: {point['outcome']}" for point in result["points"])
     say(f"{result['dataset']:>14} {result['method']:<18} growth with {result['axis']}: {ended}")

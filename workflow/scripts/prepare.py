@@ -1,9 +1,8 @@
 import os
 from pathlib import Path
 
-import flrml.pipeline.light_sklearn  # noqa: F401
 from flrml.datasets import prepare
-from flrml.pipeline.logs import logged
+from flrml.pipeline.stages.logs import logged
 
 with logged(snakemake.log[0]) as say:
     name = snakemake.wildcards.dataset

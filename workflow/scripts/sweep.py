@@ -1,22 +1,16 @@
 from pathlib import Path
 
-import flrml.pipeline.light_sklearn  # noqa: F401
-from flrml.pipeline.logs import logged
-from flrml.pipeline.stages.sweep import SWEEPS, run_sweep_point, summary
+from flrml.pipeline.stages.logs import logged
+from flrml.pipeline.stages.sweep import summary, sweep_point
 from flrml.pipeline.tracking.keys import followed_by
 
 with logged(snakemake.log[0]) as say:
-    sweep = snakemake.wildcards.sweep
-    result = run_sweep_point(
-        Path(snakemake.input.meta).parent,
-        snakemake.input.get("spectrum") or None,
+    result = sweep_point(
         snakemake.output[0],
+        data=Path(snakemake.input.meta).parent,
+        spectrum=snakemake.input.get("spectrum") or None,
         run=snakemake.params.run,
-        sweep=sweep,
-        value=SWEEPS[sweep].parse(snakemake.wildcards.value),
-        seeds=range(snakemake.params.repeats),
-        minutes=snakemake.params.minutes,
-        memory_mb=snakemake.params.memory_mb,
+        limits=snakemake.params.limits,
         follow=followed_by(snakemake.config),
     )
     say(summary(result))

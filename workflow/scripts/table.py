@@ -1,11 +1,10 @@
 from pathlib import Path
 
-import flrml.pipeline.light_sklearn  # noqa: F401
 from flrml.datasets import load_meta, paper_table
 from flrml.files import read_json
-from flrml.pipeline.logs import logged
 from flrml.pipeline.report import comparison
 from flrml.pipeline.report.claims import Evidence
+from flrml.pipeline.stages.logs import logged
 
 
 def inputs(name):

@@ -1,8 +1,7 @@
 from pathlib import Path
 
-import flrml.pipeline.light_sklearn  # noqa: F401
 from flrml.files import write_json
-from flrml.pipeline.logs import logged
+from flrml.pipeline.stages.logs import logged
 from flrml.pipeline.stages.sweep import SWEEPS
 from flrml.pipeline.tracking.keys import tracking_uri
 from flrml.pipeline.tracking.records import log_run, of_sweep

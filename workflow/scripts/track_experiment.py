@@ -1,6 +1,5 @@
-import flrml.pipeline.light_sklearn  # noqa: F401
 from flrml.files import read_json, write_json
-from flrml.pipeline.logs import logged
+from flrml.pipeline.stages.logs import logged
 from flrml.pipeline.tracking.experiment import log_experiment
 from flrml.pipeline.tracking.keys import tracking_uri
 from flrml.pipeline.tracking.tracker import Tracker

@@ -1,20 +1,17 @@
 from pathlib import Path
 
-import flrml.pipeline.light_sklearn  # noqa: F401
-from flrml.pipeline.logs import logged
+from flrml.pipeline.stages.logs import logged
 from flrml.pipeline.stages.train import train
 from flrml.pipeline.tracking.keys import followed_by
 
 with logged(snakemake.log[0]) as say:
     result = train(
-        Path(snakemake.input.meta).parent,
-        snakemake.input.triplets,
-        snakemake.input.get("spectrum") or None,
-        snakemake.output.model,
-        snakemake.output.record,
+        Path(snakemake.output.model).parent,
+        data=Path(snakemake.input.meta).parent,
+        triplets=snakemake.input.triplets,
+        spectrum=snakemake.input.get("spectrum") or None,
         run=snakemake.params.run,
-        minutes=snakemake.params.minutes,
-        memory_mb=snakemake.params.memory_mb,
+        limits=snakemake.params.limits,
         scheduler=snakemake.config["dask_scheduler"],
         follow=followed_by(snakemake.config),
     )

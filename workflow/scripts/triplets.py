@@ -1,8 +1,7 @@
 from pathlib import Path
 
-import flrml.pipeline.light_sklearn  # noqa: F401
-from flrml.pipeline.logs import logged
 from flrml.pipeline.stages.draw_triplets import draw_for_dataset
+from flrml.pipeline.stages.logs import logged
 
 with logged(snakemake.log[0]):
     draw_for_dataset(

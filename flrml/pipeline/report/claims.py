@@ -11,7 +11,8 @@ import numpy as np
 from flrml.files import read_json
 from flrml.methods import METHODS
 from flrml.paper import BATCH_TRIPLETS, MARGIN_RATIO, N_BATCHES, PEAK_GIGABYTES
-from flrml.pipeline.report.results import NOISE, exponent, read_sweep
+from flrml.pipeline.layout import NOISE
+from flrml.pipeline.report.results import exponent, read_sweep
 
 # Points behind the best method: in the paper's own tables FLRML and M-FLRML are at most 1.9 behind.
 COMPARABLE = 2.0

@@ -7,8 +7,6 @@ import numpy as np
 
 from flrml.files import read_json
 
-NOISE = 0.01  # of the largest singular value of a mini-batch: smaller ones are noise
-
 
 def read_sweep(paths: Iterable[str], axis: str) -> list[dict[str, Any]]:
     """Return the results of a sweep in the order of its axis, without repeats that did not finish."""

@@ -1,44 +1,49 @@
 """Evaluate trained models by their nearest neighbours."""
 
 import time
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from flrml.datasets.store import load_meta
-from flrml.files import read_json, write_json
+from flrml.files import PathLike, read_json, write_json
 from flrml.neighbors import majority_vote, nearest
-from flrml.pipeline.stages.inputs import PathLike, connection
+from flrml.pipeline.layout import METRICS, MODEL, TRAINING
+from flrml.pipeline.stages.inputs import connection
 from flrml.pipeline.stages.learned_map import Metric
 from flrml.pipeline.stages.progress import Progress
 from flrml.reference.vote import farthest_vote
 
 
 def evaluate(
-    data: PathLike,
-    models: Iterable[PathLike],
-    records: Iterable[PathLike],
-    outs: Iterable[PathLike],
-    *,
-    n_neighbors: int = 5,
-    scheduler: str | None = None,
-) -> Iterator[dict]:
-    """Measure the 5-NN accuracies of models trained on one data set; each goes beside its training's record."""
-    meta = load_meta(data)
-    with connection(scheduler) as open_rows:
-        train, test = (open_rows(Path(data) / part) for part in ("train", "test"))
-        for model, record, out in zip(models, records, outs, strict=True):
-            result = read_json(record)
-            if result["outcome"] == "ok":
-                result |= _accuracies(Metric.load(model), train, test, n_neighbors)
-            result["data"] = describe_parts(data, meta)
-            write_json(out, result)
-            progress = Progress(Path(out).parent)
-            progress.metrics(**{name: value for name, value in result.items() if name == "accuracy"})
-            progress.end("evaluated")
-            yield result
+    folder: PathLike, *, data: PathLike, n_neighbors: int = 5, scheduler: str | None = None
+) -> dict[str, Any]:
+    """Measure the accuracy of a trained model by nearest neighbours; write it with what the training says.
+
+    Parameters
+    ----------
+    folder : path
+        Folder with ``model.npz`` and ``training.json``; ``metrics.json`` is written to it.
+    data : path
+        Prepared data set.
+    n_neighbors : int, default 5
+        Neighbours that vote.
+    scheduler : str, optional
+        Address of a Dask scheduler whose workers search.
+    """
+    result = read_json(Path(folder) / TRAINING)
+    if result["outcome"] == "ok":
+        learned = Metric.load(Path(folder) / MODEL)
+        with connection(scheduler) as open_rows:
+            train, test = (open_rows(Path(data) / part) for part in ("train", "test"))
+            result |= _accuracies(learned, train, test, n_neighbors)
+    result["data"] = describe_parts(data, load_meta(data))
+    write_json(Path(folder) / METRICS, result)
+    progress = Progress(folder)
+    progress.metrics(**{name: value for name, value in result.items() if name == "accuracy"})
+    progress.end("evaluated")
+    return result
 
 
 def describe_parts(data: PathLike, meta: dict) -> dict[str, dict]:

@@ -1,8 +1,6 @@
-"""Sweeps over a parameter of a method, and over the size of the data."""
+"""Measure the accuracy of a method along one of its parameters."""
 
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,127 +8,83 @@ from typing import Any
 import numpy as np
 
 from flrml.files import PathLike, write_json
-from flrml.methods import METHODS, build
-from flrml.neighbors import knn_accuracy
-from flrml.pipeline.report.results import NOISE
-from flrml.pipeline.stages.inputs import bind_spectrum, load_rows
+from flrml.methods import METHODS
+from flrml.pipeline.layout import NOISE, SWEEPS
+from flrml.pipeline.stages.fit import PreparedRows, timed_fit
+from flrml.pipeline.stages.inputs import bind_spectrum
 from flrml.pipeline.stages.limits import within_limits
 from flrml.pipeline.stages.progress import Progress
 from flrml.pipeline.stages.provenance import provenance
-from flrml.pipeline.stages.train import accepted
 from flrml.pipeline.tracking.keys import point_key, point_name
 from flrml.rows import gram
-from flrml.spectrum import decompose
 from flrml.triplets import draw_triplets
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """A figure that sweeps one parameter.
-
-    Attributes
-    ----------
-    parameter : str
-        The parameter of the method.
-    values : str
-        Key of its values in the figure's settings.
-    parse : type
-        Type of the values.
-    along : bool
-        Whether accuracy is measured along the mini-batches, or at the end alone.
-    """
-
-    parameter: str
-    values: str
-    parse: type
-    along: bool = False
-
-
-SWEEPS = {
-    "margin": Sweep("margin_ratio", "ratios", float),
-    "batches": Sweep("batch_triplets", "sizes", int, along=True),
-}
-
-
-def run_sweep_point(
-    data: PathLike,
-    spectrum: PathLike | None,
+def sweep_point(
     out: PathLike,
     *,
+    data: PathLike,
+    spectrum: PathLike | None,
     run: dict[str, Any],
-    sweep: str,
-    value: float,
-    seeds: Iterable[int],
-    minutes: float,
-    memory_mb: float,
+    limits: dict[str, float],
     follow: dict[str, str] | None = None,
 ) -> dict:
     """Measure the accuracy of a method at one value of a swept parameter, for several seeds.
 
     Parameters
     ----------
-    data, spectrum, out : paths
-        Prepared data set, its decomposition if the method takes one, and where the record (.json) goes.
+    out : path
+        Where the result (.json) goes.
+    data, spectrum : paths
+        Prepared data set, and its decomposition if the method takes one.
     run : dict
-        ``dataset``, ``method``, ``parameters`` and ``n_neighbors``.
-    sweep : {"margin", "batches"}
-        The sweep.
-    value : number
-        Value of its parameter.
-    seeds : iterable of int
-        One training each.
-    minutes, memory_mb : float
-        Limits of each training.
+        ``dataset``, ``method``, ``parameters``, ``n_neighbors``, the ``sweep``, the ``value`` of its parameter and
+        ``repeats``, the number of trainings.
+    limits : dict
+        ``minutes`` and ``memory_mb`` of each training.
     follow : dict, optional
         ``experiment`` and ``tracking_uri`` of the run of MLflow that shows the point while it is measured.
     """
-    swept, method = SWEEPS[sweep], METHODS[run["method"]]
-    (X, y), (X_test, y_test) = (load_rows(Path(data) / part) for part in ("train", "test"))
-    run = run | {"sweep": sweep, "started": time.time()}
-    progress, arguments = Progress(Path(out).parent), {}
+    swept, value = SWEEPS[run["sweep"]], run["value"]
+    rows = PreparedRows.load(data, run["n_neighbors"])
+    point = run | {swept.parameter: value, "started": time.time(), "made_by": provenance()}
+    progress = Progress(Path(out).parent)
     if follow is not None:
-        progress.start(point_key(follow["experiment"], run, value), point_name(run, value), run, follow)
+        progress.start(point_key(follow["experiment"], point, value), point_name(point, value), point, follow)
+    bound = None
     if spectrum is not None:
-        arguments["spectrum"] = bind_spectrum(spectrum, X, method.spectrum_kind)
-
-    def accuracy(model: Any) -> float:
-        embedded, embedded_test = model.transform(X), model.transform(X_test)
-        return knn_accuracy(embedded, y, embedded_test, y_test, n_neighbors=run["n_neighbors"])
+        bound = bind_spectrum(spectrum, rows.X, METHODS[run["method"]].spectrum_kind)
 
     def train(seed: int) -> dict:
         parameters = run["parameters"] | {swept.parameter: value, "random_state": seed}
-        estimator = build(run["method"], **accepted(run["method"], parameters))
-        if swept.along:
-            steps = batches_to_judge(estimator.n_batches)
-            accuracies: list[float] = []
+        if not swept.along:
+            model, seconds = timed_fit(run["method"], parameters, rows.X, rows.y, spectrum=bound)
+            return {"accuracy": rows.accuracy(model), "train_seconds": seconds, "n_iter": int(model.n_iter_)}
+        accuracies: dict[int, float] = {}
 
-            def judge(model: Any) -> None:
-                if model.n_iter_ in steps:
-                    accuracies.append(accuracy(model))
+        def evaluate(model: Any) -> None:
+            if model.n_iter_ in batches_to_evaluate(model.n_batches):
+                accuracies[model.n_iter_] = rows.accuracy(model)
 
-            estimator.fit(X, y, callback=judge, **arguments)
-            return {"steps": steps, "accuracies": accuracies, "accuracy": accuracies[-1]}
-        start = time.perf_counter()
-        estimator.fit(X, y, **arguments)
-        seconds = time.perf_counter() - start
-        return {"accuracy": accuracy(estimator), "train_seconds": seconds, "n_iter": int(estimator.n_iter_)}
+        timed_fit(run["method"], parameters, rows.X, rows.y, spectrum=bound, callback=evaluate)
+        steps, values = list(accuracies), list(accuracies.values())
+        return {"steps": steps, "accuracies": values, "accuracy": values[-1]}
 
     points = []
-    for seed in seeds:
-        points.append({"seed": seed} | within_limits(partial(train, seed), minutes=minutes, memory_mb=memory_mb))
+    for seed in range(run["repeats"]):
+        points.append({"seed": seed} | within_limits(partial(train, seed), **limits))
         if points[-1]["outcome"] == "ok":
             progress.metrics(seed, accuracy_by_seed=points[-1]["accuracy"])
-    record = {swept.parameter: value, "points": points}
+    result = point | {"points": points}
     if swept.along:
-        record["batch"] = describe_batch(X, y, int(value))
-    result = {**run, **record, "made_by": provenance()}
+        result["batch"] = describe_batch(rows.X, rows.y, int(value))
     write_json(out, result)
     ended = any(point["outcome"] == "ok" for point in points)
     progress.end("evaluated" if ended else "failed", points[-1].get("reason"))
     return result
 
 
-def batches_to_judge(n_batches: int) -> list[int]:
+def batches_to_evaluate(n_batches: int) -> list[int]:
     """Return the mini-batches after which accuracy is measured: the first five, every fifth, and the last."""
     return [step for step in range(1, n_batches + 1) if step <= 5 or step % 5 == 0 or step == n_batches]
 
@@ -151,39 +105,3 @@ def summary(result: dict) -> str:
     failed = [f"{point['outcome']}: {point['reason']}" for point in result["points"] if point["outcome"] != "ok"]
     outcome = "  ".join([f"mean accuracy {np.mean(accuracies):5.1f} %"] * bool(accuracies) + failed[:1])
     return f"{result['dataset']:>14} {result['method']:<18} {parameter} = {result[parameter]:<5g} {outcome}"
-
-
-def measure_growth(
-    data: PathLike,
-    out: PathLike,
-    *,
-    run: dict[str, Any],
-    axis: str,
-    sizes: list[int],
-    minutes: float,
-    memory_mb: float,
-) -> dict:
-    """Measure time and peak memory of training on some rows or columns of a data set, for growing sizes."""
-
-    def train(size: int) -> dict:
-        X, y = load_rows(Path(data) / "train")
-        chosen = np.sort(np.random.RandomState(0).permutation(X.shape[0 if axis == "n" else 1])[:size])
-        if axis == "n":
-            X, y = X[chosen], y[chosen]
-        else:
-            X = X[:][:, chosen]
-        # All iterations are made: trainings that stop early would be compared by what they take to start.
-        parameters = run["parameters"] | {"random_state": 0, "tol": 0}
-        estimator = build(run["method"], **accepted(run["method"], parameters))
-        arguments = {"spectrum": decompose(X, run["max_rank"])} if METHODS[run["method"]].uses_spectrum else {}
-        start = time.perf_counter()
-        estimator.fit(X, y, **arguments)
-        seconds = time.perf_counter() - start
-        return {"seconds": seconds, "n_iter": int(estimator.n_iter_), "shape": list(X.shape)}
-
-    points = [
-        {"size": size} | within_limits(partial(train, size), minutes=minutes, memory_mb=memory_mb) for size in sizes
-    ]
-    result = {**run, "axis": axis, "points": points, "made_by": provenance()}
-    write_json(out, result)
-    return result

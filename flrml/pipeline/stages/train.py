@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from flrml.datasets.store import open_groups
-from flrml.files import write_json
-from flrml.methods import METHODS, build
-from flrml.pipeline.stages.inputs import PathLike, bind_spectrum, connection, load_rows
+from flrml.files import PathLike, write_json
+from flrml.methods import METHODS
+from flrml.pipeline.layout import MODEL, TRAINING
+from flrml.pipeline.stages.fit import timed_fit
+from flrml.pipeline.stages.inputs import bind_spectrum, connection, load_rows
 from flrml.pipeline.stages.learned_map import Metric
 from flrml.pipeline.stages.limits import within_limits
 from flrml.pipeline.stages.progress import Progress
@@ -23,68 +25,60 @@ NOT_CHOSEN = {"n_iter_", "n_features_in_", "best_score_", *(f"n_{name}_" for nam
 
 
 def train(
+    folder: PathLike,
+    *,
     data: PathLike,
     triplets: PathLike,
     spectrum: PathLike | None,
-    model: PathLike,
-    record: PathLike,
-    *,
     run: dict[str, Any],
-    minutes: float,
-    memory_mb: float,
+    limits: dict[str, float],
     scheduler: str | None = None,
     follow: dict[str, str] | None = None,
 ) -> dict:
-    """Train one method within its limits; write the model and a record of the training.
+    """Train one method within its limits; write the model and what the training says of itself.
 
     Parameters
     ----------
+    folder : path
+        Where ``model.npz`` and ``training.json`` go. Both are written whatever the outcome.
     data, triplets, spectrum : paths
         Prepared data set, triplets, and the decomposition if the method takes one.
-    model, record : paths
-        Where the model (.npz) and the record (.json) go. Both are written whatever the outcome.
     run : dict
         ``dataset``, ``method``, ``seed`` and ``parameters``.
-    minutes, memory_mb : float
-        Limits; on a cluster, of the process that leads the training.
+    limits : dict
+        ``minutes`` and ``memory_mb``; on a cluster, of the process that leads the training.
     scheduler : str, optional
         Address of a Dask scheduler, whose workers train the methods that can.
     follow : dict, optional
         ``experiment`` and ``tracking_uri`` of the run of MLflow that shows the training while it runs.
     """
-    made_by = {"label": run["method"], "study": None, **run, "started": time.time(), "made_by": provenance()}
-    progress = Progress(Path(record).parent)
+    training = {"label": run["method"], "study": None, **run, "started": time.time(), "made_by": provenance()}
+    progress = Progress(folder)
     if follow is not None:
-        progress.start(run_key(follow["experiment"], made_by), run_name(made_by), made_by, follow)
+        progress.start(run_key(follow["experiment"], training), run_name(training), training, follow)
     method = METHODS[run["method"]]
     scheduler = scheduler if method.takes_dask else None
+    rows = Path(data) / "train"
 
     def work() -> dict:
         with connection(scheduler) as open_rows:
-            X, y = open_rows(Path(data) / "train")
-            if spectrum is None:
-                return learn(None, X, y)
-            # A decomposition is compared with the data on disk, also if it goes with their blocks.
-            rows = X if scheduler is None else load_rows(Path(data) / "train")[0]
-            return learn(bind_spectrum(spectrum, rows, method.spectrum_kind), X, y)
-
-    def learn(bound: Spectrum | None, X: Any, y: Any) -> dict:
-        estimator = build(
-            run["method"], **accepted(run["method"], run["parameters"] | {"random_state": run["seed"]})
-        )
-        arguments = method.fit_arguments(
-            triplets=np.load(triplets),
-            spectrum=bound,
-            groups=open_groups(Path(data) / "train"),
-        )
-        if "groups" in arguments:  # it holds rows out, with a part of scikit-learn whose import is no training
-            import sklearn.model_selection  # noqa: F401
-        estimator._listener = lambda step, objective: progress.metrics(step, objective=objective)
-        start = time.perf_counter()
-        estimator.fit(X, y, **arguments)
-        seconds = time.perf_counter() - start
-        metric = Metric.of(estimator)
-        metric.save(model, made_by)
+            X, y = open_rows(rows)
+            bound = None
+            if spectrum is not None:
+                # A decomposition is compared with the data on disk, also if it goes with their blocks.
+                bound = bind_spectrum(
+                    spectrum, X if scheduler is None else load_rows(rows)[0], method.spectrum_kind
+                )
+            given = {"triplets": np.load(triplets), "spectrum": bound, "groups": open_groups(rows)}
+            estimator, seconds = timed_fit(
+                run["method"],
+                run["parameters"] | {"random_state": run["seed"]},
+                X,
+                y,
+                **given,
+                listener=lambda step, objective: progress.metrics(step, objective=objective),
+            )
+        Metric.of(estimator).save(Path(folder) / MODEL, training)
         return {
             "train_seconds": seconds,
             "n_iter": int(getattr(estimator, "n_iter_", 1)),
@@ -92,13 +86,13 @@ def train(
             "history": np.asarray(getattr(estimator, "history_", ()), dtype=float).tolist(),
             "n": X.shape[0],
             "D": X.shape[1],
-            **used_parameters(estimator, bound, arguments.get("triplets"), X.shape[0]),
+            **used_parameters(estimator, bound, method.fit_arguments(**given).get("triplets"), X.shape[0]),
         }
 
-    result = made_by | within_limits(work, minutes=minutes, memory_mb=memory_mb)
+    result = training | within_limits(work, **limits)
     if result["outcome"] != "ok":
-        Metric(None, "none").save(model, made_by)
-    write_json(record, result)
+        Metric(None, "none").save(Path(folder) / MODEL, training)
+    write_json(Path(folder) / TRAINING, result)
     progress.end("trained" if result["outcome"] == "ok" else "failed", result.get("reason"))
     return result
 
@@ -142,8 +136,3 @@ def used_parameters(estimator: Any, spectrum: Spectrum | None, triplets: Any, n:
     if "n_components" in used and components is not None:
         used["n_components"] = len(components)
     return {"parameters": used, "chosen": sorted(chosen)}
-
-
-def accepted(method: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return those of the given parameters that a method has."""
-    return {name: value for name, value in parameters.items() if name in METHODS[method].accepts}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from flrml.files import read_json
-from flrml.pipeline.stages.sweep import SWEEPS
+from flrml.pipeline.layout import SWEEPS
 from flrml.pipeline.tracking.keys import point_key, point_name, run_key, run_name
 from flrml.pipeline.tracking.logged_models import log_model
 from flrml.pipeline.tracking.tracker import DatasetUse, RunRecord, Tracker

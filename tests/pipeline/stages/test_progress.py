@@ -12,10 +12,11 @@ from flrml.pipeline.stages.decompose import decompose_dataset
 from flrml.pipeline.stages.draw_triplets import draw_for_dataset
 from flrml.pipeline.stages.evaluate import evaluate
 from flrml.pipeline.stages.progress import FILE, Progress
-from flrml.pipeline.stages.sweep import run_sweep_point
+from flrml.pipeline.stages.sweep import sweep_point
 from flrml.pipeline.stages.train import train
 from flrml.pipeline.tracking.records import of_sweep
 
+LIMITS = {"minutes": 1, "memory_mb": 3000}
 FOLLOW = {"experiment": "test", "tracking_uri": "sqlite:///mlflow.db"}
 
 
@@ -42,9 +43,8 @@ def start(folder, key):
 def test_a_training_reports_its_objective_as_its_history_has_it(tmp_path, inputs, method):
     run = {"dataset": "digits", "method": method, "seed": 0, "parameters": {"n_components": 10}}
     spectrum = None if method == "mflrml" else inputs / "svd.npz"
-    out = tmp_path / "model.npz", tmp_path / "history.json"
-    limits = {"minutes": 1, "memory_mb": 3000}
-    result = train(inputs / "digits", inputs / "triplets.npy", spectrum, *out, run=run, follow=FOLLOW, **limits)
+    given = {"data": inputs / "digits", "triplets": inputs / "triplets.npy", "spectrum": spectrum}
+    result = train(tmp_path, **given, run=run, limits=LIMITS, follow=FOLLOW)
     first, *steps, last = lines(tmp_path)
     assert first["run"]["key"] == f"test/digits/{method}/0"
     assert first["run"]["started"] == result["started"]
@@ -53,7 +53,7 @@ def test_a_training_reports_its_objective_as_its_history_has_it(tmp_path, inputs
         enumerate(result["history"])
     ).items()
     assert last["state"] == "trained"
-    list(evaluate(inputs / "digits", out[:1], out[1:], [tmp_path / "metrics.json"]))
+    evaluate(tmp_path, data=inputs / "digits")
     *_, accuracy, state = lines(tmp_path)
     assert 0.3 < accuracy["metrics"]["accuracy"] <= 1
     assert state["state"] == "evaluated"
@@ -64,30 +64,26 @@ def test_a_point_of_a_sweep_reports_each_seed_under_the_key_of_its_result(tmp_pa
     method = {"margin": "flrml", "batches": "mflrml"}[sweep]
     run = {"dataset": "digits", "method": method, "n_neighbors": 5, "parameters": {"n_components": 10}}
     out, spectrum = tmp_path / "point.json", inputs / "svd.npz" if method == "flrml" else None
-    limits = {"minutes": 1, "memory_mb": 3000}
-    result = run_sweep_point(
-        inputs / "digits", spectrum, out, run=run, sweep=sweep, value=value, seeds=[0, 3], follow=FOLLOW, **limits
-    )
+    run |= {"sweep": sweep, "value": value, "repeats": 2}
+    given = {"data": inputs / "digits", "spectrum": spectrum, "limits": LIMITS, "follow": FOLLOW}
+    result = sweep_point(out, run=run, **given)
     first, *seeds, last = lines(tmp_path)
     (child,) = of_sweep([out], "test").children
     assert (first["run"]["key"], first["run"]["name"]) == (child.key, child.name)
     assert first["run"]["started"] == result["started"] == child.started
     assert {line["step"]: line["metrics"]["accuracy_by_seed"] for line in seeds} == child.series["accuracy_by_seed"]
-    assert list(child.series["accuracy_by_seed"]) == [0, 3]
+    assert list(child.series["accuracy_by_seed"]) == [0, 1]
     assert last["state"] == "evaluated"
     run["parameters"]["n_components"] = -1
-    run_sweep_point(
-        inputs / "digits", spectrum, out, run=run, sweep=sweep, value=value, seeds=[0], follow=FOLLOW, **limits
-    )
+    sweep_point(out, run=run, **given)
     assert lines(tmp_path)[-1]["state"] == "failed"
     assert "n_components" in lines(tmp_path)[-1]["reason"]
 
 
 def test_a_failure_is_reported_with_its_reason(tmp_path, inputs):
     run = {"dataset": "digits", "method": "mflrml", "seed": 0, "parameters": {"n_components": -1}}
-    out = tmp_path / "model.npz", tmp_path / "history.json"
-    files = inputs / "digits", inputs / "triplets.npy", None, *out
-    train(*files, run=run, follow=FOLLOW, minutes=1, memory_mb=3000)
+    given = {"data": inputs / "digits", "triplets": inputs / "triplets.npy", "spectrum": None}
+    train(tmp_path, **given, run=run, limits=LIMITS, follow=FOLLOW)
     last = lines(tmp_path)[-1]
     assert last["state"] == "failed"
     assert "n_components" in last["reason"]

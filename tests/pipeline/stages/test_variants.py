@@ -14,9 +14,10 @@ def test_every_variant_is_followed(tmp_path):
         "dataset": "digits",
         "parameters": {"n_components": 10, "max_iter": 4},
         "n_neighbors": 5,
+        "ridges": [0.1, 10.0],
     }
     limits = {"minutes": 2, "memory_mb": 4000}
-    result = compare_variants(data, spectra, tmp_path / "out.json", run=run, ridges=[0.1, 10.0], **limits)
+    result = compare_variants(tmp_path / "out.json", data=data, spectra=spectra, run=run, limits=limits)
     assert result["outcome"] == "ok"
     assert list(result["variants"]) == ["flrml", "flrml-reference", "flrml-ridge"]
     paper = result["variants"]["flrml"]

@@ -33,11 +33,11 @@ def log_one_model(folder):
     prepare("digits", folder / "data", options={"max_train": 200, "max_test": 50})
     draw_for_dataset(folder / "data", folder / "triplets.npy", n_triplets=5, seed=0)
     run = {"dataset": "digits", "method": "mflrml", "seed": 0, "parameters": {"n_components": 10}}
-    out = folder / "model.npz", folder / "history.json"
-    train(folder / "data", folder / "triplets.npy", None, *out, run=run, minutes=1, memory_mb=3000)
-    list(evaluate(folder / "data", out[:1], out[1:], [folder / "metrics.json"]))
+    data, triplets, limits = folder / "data", folder / "triplets.npy", {"minutes": 1, "memory_mb": 3000}
+    train(folder, data=data, triplets=triplets, spectrum=None, run=run, limits=limits)
+    evaluate(folder, data=data)
     tracker = Tracker(f"sqlite:///{folder}/mlflow.db", "test")
-    record = log_run(tracker, folder / "metrics.json", out[0], "test", n_neighbors=1)
+    record = log_run(tracker, folder / "metrics.json", folder / "model.npz", "test", n_neighbors=1)
     (found,) = tracker.runs(record.key)
     (model,) = tracker.models(found.info.run_id)
     _, y = open_split(folder / "data" / "train")

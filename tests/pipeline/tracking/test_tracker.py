@@ -242,9 +242,9 @@ def test_the_parameters_of_a_run_are_those_that_were_used(tmp_path, data):
 
     def parameters(method, spectrum=None, **given):
         run = {"dataset": "digits", "method": method, "seed": 0, "parameters": given}
-        out = tmp_path / "model.npz", tmp_path / "history.json"
-        train(data, tmp_path / "triplets.npy", spectrum, *out, run=run, minutes=1, memory_mb=3000)
-        list(evaluate(data, out[:1], out[1:], [tmp_path / "metrics.json"]))
+        limits, triplets = {"minutes": 1, "memory_mb": 3000}, tmp_path / "triplets.npy"
+        train(tmp_path, data=data, triplets=triplets, spectrum=spectrum, run=run, limits=limits)
+        evaluate(tmp_path, data=data)
         return of_run(tmp_path / "metrics.json", "test").parameters
 
     used = parameters("flrml", tmp_path / "plain.npz", n_components=10)

@@ -2,12 +2,13 @@ import json
 import subprocess
 import sys
 
-from flrml.pipeline.logs import summary_lines
+from flrml.pipeline.stages.logs import summary_lines
 
 
 def job(folder, body):
     """Run a job whose words go to job.log; return it when it has ended."""
-    code = f"import os\nfrom flrml.pipeline.logs import logged\nwith logged('logs/job.log') as say:\n    {body}\n"
+    head = "import os\nfrom flrml.pipeline.stages.logs import logged\n"
+    code = f"{head}with logged('logs/job.log') as say:\n    {body}\n"
     return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
 
 

@@ -1,115 +1,22 @@
-"""Load the user's own data: svmlight, NumPy, MATLAB, tables, or a folder of text files per class."""
+"""Load arrays that NumPy or SciPy has saved."""
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from flrml.datasets.columns import read_csv, read_parquet
-from flrml.datasets.matlab import read_labelled
 from flrml.datasets.options import did_you_mean
 from flrml.datasets.parts import Loaded, Part, Request, matrix_part
-from flrml.datasets.reading import files_below, open_zip, read_npy_header, reading
-from flrml.datasets.svmlight import load_pair
-from flrml.datasets.text import count_words, read_folder
+from flrml.datasets.reading import open_zip, read_npy_header, reading
 from flrml.exceptions import DatasetError
 
-SUFFIXES = {
-    ".svm": "svmlight",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
-    ".npz": "npz",
-    ".npy": "npy",
-    ".mat": "mat",
-    ".csv": "csv",
-    ".parquet": "parquet",
-}
-WORD = r"(?u)\b\w\w+\b"
 
-
-def guess_format(options: dict[str, Any]) -> str | None:
-    """Return the format of the user's data: the given one, or that of the training file's suffix."""
-    if options.get("format"):
-        return options["format"]
-    path = Path(str(options.get("train") or ""))
-    suffixes = path.suffixes[-2:-1] if path.suffix in (".gz", ".bz2", ".xz") else path.suffixes[-1:]
-    return SUFFIXES.get(suffixes[0]) if suffixes else None
-
-
-def load_own(request: Request) -> Loaded:
-    """Load the user's own data set as its options describe it."""
-    options = request.options
-    if not options["train"]:
-        raise DatasetError("option train is missing; give the path of the training file or folder")
-    if options["test"] and options["holdout"] is not None:
-        raise DatasetError("both test and holdout are given; choose one of them")
-    return READERS[options["format"]](request)
-
-
-def _path(request: Request, option: str) -> Path | None:
-    """Return the path that an option gives: as it is, or by name in the raw-file folder."""
-    given = request.options[option]
-    if not given:
-        return None
-    path = Path(os.path.expanduser(given))
-    found = path if path.exists() else request.raw.find(str(given))
-    if found is None:
-        raise DatasetError(
-            f"{given}: no such file, neither there nor in a raw-file folder; correct option {option}"
-        )
-    if not found.is_dir():
-        request.raw.record(found)
-    return found
-
-
-def _paths(request: Request) -> tuple[Path, Path | None]:
-    train, test = _path(request, "train"), _path(request, "test")
-    assert train is not None
-    return train, test
-
-
-def _svmlight(request: Request) -> Loaded:
-    return load_pair(*_paths(request), request.scratch, bool(request.options["zero_based"]))
-
-
-def _folder(request: Request) -> Loaded:
-    train, test = _paths(request)
-    for path in filter(None, (train, test)):
-        if path.is_dir():
-            request.raw.record_folder(path, files_below(path))
-    return count_words(read_folder(train), read_folder(test) if test else None, [str(train), str(test)], WORD)
-
-
-def _each(read: Callable[[Path, Request], Part]) -> Callable[[Request], Loaded]:
-    """Return a loader that reads the training and the test file in the same way."""
-
-    def load(request: Request) -> Loaded:
-        train, test = _paths(request)
-        return Loaded(read(train, request), read(test, request) if test else None)
-
-    return load
-
-
-def _mat(path: Path, request: Request) -> Part:
-    names = {key: str(request.options[key]) for key in ("features", "target") if request.options[key] is not None}
-    return matrix_part(*read_labelled(path, **names), str(path))
-
-
-def _csv(path: Path, request: Request) -> Part:
-    return matrix_part(*read_csv(path, request.options["target"], request.scratch), str(path))
-
-
-def _parquet(path: Path, request: Request) -> Part:
-    return matrix_part(*read_parquet(path, request.options["target"], request.scratch), str(path))
-
-
-def _npy(request: Request) -> Loaded:
-    train, test = _paths(request)
-    labels, test_labels = _path(request, "labels"), _path(request, "test_labels")
+def load_npy(request: Request) -> Loaded:
+    """Load rows and labels from .npy files."""
+    train, test = request.user_paths()
+    labels, test_labels = request.path("labels"), request.path("test_labels")
     if labels is None or (test is not None and test_labels is None):
         raise DatasetError(f"{train}: .npy files contain no labels; give them with `labels` (and `test_labels`)")
     parts = [matrix_part(open_npy(train), open_npy(labels), str(train))]
@@ -169,8 +76,9 @@ class _Npz:
             return rows
 
 
-def _npz(request: Request) -> Loaded:
-    train, test = _paths(request)
+def load_npz(request: Request) -> Loaded:
+    """Load rows and labels from .npz files: named arrays, or a sparse matrix of SciPy."""
+    train, test = request.user_paths()
     arrays = _Npz(train, request.scratch / "train-npz")
     if test is None and {"X_train", "X_test", "y_train", "y_test"} <= set(arrays.names):
         parts = [_npz_part(arrays, "X_train", "y_train", request, "labels")]
@@ -188,18 +96,7 @@ def _npz(request: Request) -> Loaded:
 
 
 def _npz_part(arrays: _Npz, features: str, target: str, request: Request, labels_option: str) -> Part:
-    labels_path = _path(request, labels_option)
+    labels_path = request.path(labels_option)
     labels = arrays.array(target) if labels_path is None else open_npy(labels_path)
     X = arrays.sparse(labels.size) if "format" in arrays.names else arrays.array(features)
     return matrix_part(X, labels, str(arrays.path))
-
-
-READERS: dict[str, Callable[[Request], Loaded]] = {
-    "svmlight": _svmlight,
-    "npz": _npz,
-    "npy": _npy,
-    "mat": _each(_mat),
-    "csv": _each(_csv),
-    "parquet": _each(_parquet),
-    "folder": _folder,
-}

@@ -1,0 +1,36 @@
+"""Name the files of a run and the sweeps: what the stages write, and tracking and report read."""
+
+from dataclasses import dataclass
+
+# Files of a run, in results/runs/<data set>/<method>/seed<seed>/.
+MODEL, TRAINING, METRICS = "model.npz", "training.json", "metrics.json"
+# Singular values of a mini-batch below this share of the largest are noise.
+NOISE = 0.01
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A figure that sweeps one parameter.
+
+    Attributes
+    ----------
+    parameter : str
+        The parameter of the method.
+    values : str
+        Key of its values in the figure's settings.
+    parse : type
+        Type of the values.
+    along : bool
+        Whether accuracy is measured along the mini-batches, or at the end alone.
+    """
+
+    parameter: str
+    values: str
+    parse: type
+    along: bool = False
+
+
+SWEEPS = {
+    "margin": Sweep("margin_ratio", "ratios", float),
+    "batches": Sweep("batch_triplets", "sizes", int, along=True),
+}
