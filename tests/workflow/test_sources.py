@@ -13,7 +13,6 @@ from tests.workflow.project import TINY, Project
 
 # What makes the results of each rule.
 ENTRIES = {
-    "prepare": {"datasets.preparation"},
     "triplets": {"pipeline.stages.draw_triplets"},
     "decompose": {"pipeline.stages.decompose"},
     "evaluate": {"pipeline.stages.evaluate"},
@@ -23,8 +22,10 @@ ENTRIES = {
     "figure_front": {"pipeline.report.figures", "pipeline.report.captions"},
     "table_with_svd": {"pipeline.report.comparison"},
 }
+READERS = {"digits": "datasets.bundled", "shapes10-16": "datasets.modelnet.shapes"}
 # Imports each module in a process of its own and says what it imported. The packages of flrml are empty here: what
-# their __init__ imports besides does not bear on the module's results. So is the registry, where all methods meet.
+# their __init__ imports besides does not bear on the module's results. So are the registries: what an entry says is a
+# parameter of the rules.
 TRACE = """
 import importlib, os, pathlib, sys, types
 import numpy, scipy.sparse, scipy.linalg, sklearn.utils, sklearn.neighbors  # once for all
@@ -46,7 +47,8 @@ for wanted in sys.argv[2:]:
             if name != "flrml." + wanted:
                 sys.modules[name] = Empty(name)
                 sys.modules[name].__path__ = [str(init.parent)]
-        sys.modules["flrml.methods"] = Empty("flrml.methods")
+        for registry in ("flrml.methods", "flrml.datasets.registry"):
+            sys.modules[registry] = Empty(registry)
         importlib.import_module("flrml." + wanted)
         loaded = [m.__file__ for n, m in sys.modules.items() if n.startswith("flrml.") and "__file__" in vars(m)]
         print(wanted, *loaded, flush=True)
@@ -99,11 +101,19 @@ def test_every_job_depends_on_what_it_imports_and_on_nothing_else(project):
     project.append_comment(*project.modules())
     planned = jobs(project.run("--dry-run"))
     assert {job.rule for job in planned} >= set(ENTRIES) | {"train", "sweep", "growth"}
-    modules = {"pipeline.stages.train", *map(module_of, TINY["methods"])}.union(*ENTRIES.values())
+    modules = {
+        "datasets.preparation",
+        *READERS.values(),
+        "pipeline.stages.train",
+        *map(module_of, TINY["methods"]),
+    }.union(*ENTRIES.values())
     found = imports(project, modules)
     for job in planned:
         if job.rule in ENTRIES:
             assert job.sources == set().union(*(found[entry] for entry in ENTRIES[job.rule])), job.rule
+        elif job.rule == "prepare":
+            reader = next(module for name, module in READERS.items() if f"/{name}.log" in job.log)
+            assert job.sources == found["datasets.preparation"] | found[reader], reader
         elif job.rule == "train":
             method = next(name for name in TINY["methods"] if f"-{name}-" in job.log)
             assert job.sources == found[module_of(method)] | found["pipeline.stages.train"], method

@@ -11,7 +11,11 @@ if all_metrics():
     report: os.path.abspath(FRONT_PAGE[0])
 
 
-SVD_RECORDS = [f"{RESULTS}/svd/{name}/plain.json" for name in DATASETS if settings(name)["svd"]]
+SVD_RECORDS = [
+    f"{RESULTS}/svd/{name}/plain.json"
+    for name in DATASETS
+    if any(method_of(method).uses_spectrum for method in methods_of(name))
+]
 METAS = expand(f"{RESULTS}/data/{{dataset}}/meta.json", dataset=DATASETS)
 
 

@@ -14,19 +14,19 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import psutil
 from scipy.linalg.blas import dgemm
 
 from flrml.exceptions import DamagedFileError, DatasetError, NoSolutionError, SpectrumError
 
 MEGABYTE = 2**20
 POLL_SECONDS = 0.1
-PR_SET_PDEATHSIG = 1
-PR_SET_CHILD_SUBREAPER = 36
+# Calls of Linux's prctl.
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 1, 36, 37
 
 
 class DamagedInputError(RuntimeError):
@@ -50,8 +50,16 @@ def within_limits(work: Callable[[], dict], *, minutes: float, memory_mb: float)
     dict
         ``outcome`` and ``peak_mb`` always; ``reason`` if the outcome is not ``ok``; else the work's own entries.
     """
-    _adopt_orphans()
-    others = set(_children(os.getpid()))
+    with _adopting_orphans():
+        result = _supervise(work, minutes, memory_mb)
+    if result["outcome"] == "damaged input":
+        raise DamagedInputError(result["reason"])
+    return result
+
+
+def _supervise(work: Callable[[], dict], minutes: float, memory_mb: float) -> dict[str, Any]:
+    """Do the work in a child process; end the child, and all that it started, when it has a result or is over."""
+    others = set(_children())
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_child, args=(work, sender, int(memory_mb * MEGABYTE)))
@@ -72,8 +80,6 @@ def within_limits(work: Callable[[], dict], *, minutes: float, memory_mb: float)
         if result is None and held > memory_mb:
             result = {"outcome": "M", "reason": f"held {held:.0f} MB; the limit is {memory_mb:g} MB"}
     _end(process, others)
-    if result["outcome"] == "damaged input":
-        raise DamagedInputError(result["reason"])
     return {"peak_mb": round(peak, 1)} | result
 
 
@@ -121,17 +127,28 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _adopt_orphans() -> None:
-    """Become the parent of processes whose own parent ends, so that none escapes (Linux)."""
-    with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+@contextlib.contextmanager
+def _adopting_orphans() -> Iterator[None]:
+    """Be the parent of processes whose own parent ends, so that none escapes (Linux)."""
+    try:
+        prctl = ctypes.CDLL(None).prctl
+    except AttributeError:
+        yield
+        return
+    before = ctypes.c_int()
+    prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(before))
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    try:
+        yield
+    finally:
+        prctl(PR_SET_CHILD_SUBREAPER, before.value)
 
 
 def _end(process: Any, others: set[int]) -> None:
     """Kill a process with everything that it started; ``others`` are children of this process that stay."""
     process.kill()
     process.join()
-    while started := set(_children(os.getpid())) - others:
+    while started := set(_children()) - others:
         for pid in started:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -139,15 +156,8 @@ def _end(process: Any, others: set[int]) -> None:
                 os.waitpid(pid, 0)
 
 
-def _children(pid: int) -> list[int]:
-    """Return the processes whose parent is the given one (Linux)."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            # The name of a process, in brackets, may hold anything.
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
-                found.append(int(stat.parent.name))
-    return found
+def _children() -> list[int]:
+    return [child.pid for child in psutil.Process().children()]
 
 
 def _died(code: int, memory_mb: float) -> dict[str, Any]:
@@ -158,10 +168,9 @@ def _died(code: int, memory_mb: float) -> dict[str, Any]:
 
 
 def _held_mb(pid: int | None) -> float:
-    """Return the memory that a process holds, pages of mapped files apart; 0 if that is unknown."""
+    """Return the memory that a process holds, without pages of mapped files; 0 if that is unknown."""
     try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
+        memory = psutil.Process(pid).memory_info()
+    except psutil.Error:
         return 0.0
-    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-    return float(fields["RssAnon"].split()[0]) / 1024 if "RssAnon" in fields else 0.0
+    return float(memory.rss - getattr(memory, "shared", 0)) / MEGABYTE
