@@ -24,7 +24,7 @@ ENTRIES = {
 }
 READERS = {"digits": "datasets.bundled", "shapes10-16": "datasets.modelnet.shapes"}
 # Imports each module in a process of its own and says what it imported. The packages of flrml are empty here: what
-# their __init__ imports besides does not bear on the module's results. So are the registries: what an entry says is a
+# their __init__ imports besides does not bear on the module's results. So are the registries: an entry is a
 # parameter of the rules.
 TRACE = """
 import importlib, os, pathlib, sys, types
