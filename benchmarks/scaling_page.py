@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flrml.distributed.blocks import FAN_IN
-from flrml.ridge.scaling import MANY_COLUMNS
+from flrml.ridge.scaling import DUAL_COLUMNS_PER_ROW
 from flrml.ridge.subspace import DISCRIMINANTS
 
 DIRECTIONS = 100
@@ -24,7 +24,7 @@ def exchange_bytes(n_columns: int, n_workers: int, width: int = WIDTH) -> float:
 def map_bytes(shape: list[int], n_workers: int) -> float:
     """Return the bytes of the map: of many columns per row a sum over the workers, else from one of them."""
     n, n_columns = shape
-    return 4 * n_columns * DIRECTIONS * (n_workers if n_columns > MANY_COLUMNS * n else 1)
+    return 4 * n_columns * DIRECTIONS * (n_workers if n_columns > DUAL_COLUMNS_PER_ROW * n else 1)
 
 
 def exchange_seconds(n_columns: int, n_workers: int, bandwidth: float, width: int = WIDTH) -> float:

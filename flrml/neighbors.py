@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import unique_labels
 
-from flrml.binary import RunRows
-from flrml.rows import check_rows, is_dask, is_sparse, normalize, product
-from flrml.threads import in_threads, one_blas_thread
+from flrml.rows import RunRows, check_rows, is_dask, is_sparse, normalize, product
+from flrml.rows.threads import in_threads, one_blas_thread
 
 Vote = Callable[[NDArray, NDArray], NDArray]
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import normalize
 
 from flrml import BinaryRows, neighbors
-from flrml.binary import RunRows, find_runs
 from flrml.neighbors import knn_accuracy, knn_predict, majority_vote, nearest
 from flrml.reference import farthest_vote
+from flrml.rows.binary import RunRows, find_runs
 
 
 def embeddings(n, seed, dtype=np.float64):

@@ -14,7 +14,9 @@ def test_import_is_light():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("module", ["binary", "estimators", "minibatch", "neighbors", "spectrum", "triplets"])
+@pytest.mark.parametrize(
+    "module", ["rows.binary", "flrml", "mflrml", "neighbors", "ridge.estimator", "spectrum", "triplets"]
+)
 def test_examples_in_docstrings_run(module):
     found = doctest.testmod(importlib.import_module(f"flrml.{module}"))
     assert found.attempted > 0

@@ -18,11 +18,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from flrml.baselines.common import Baseline, ValidatedMetric
+from flrml.folds import split_labels
 from flrml.neighbors import knn_accuracy
-from flrml.ridge.selection import held_out
-from flrml.ridge.supervision import Labels
 from flrml.rows import gram
-from flrml.wide import is_wide, lift, with_inner_products
+from flrml.rows.wide import is_wide, lift, with_inner_products
 
 DENSE_VALUES = 2**26  # of sparse rows that are made dense at most,
 FILLED = 0.1  # and the share of them that is stored at least
@@ -36,8 +35,8 @@ class _LinearClassifier(Baseline):
     held-out rows.
     """
 
-    neighbor_metric = ValidatedMetric()
-    neighbor_metric_: str
+    metric = ValidatedMetric()
+    metric_: str
 
     def _classifier(self, random: np.random.RandomState) -> Any:
         raise NotImplementedError
@@ -53,14 +52,15 @@ class _LinearClassifier(Baseline):
         label, random = self._check_classes(X, y), check_random_state(self.random_state)
         # The classifiers depend on inner products alone, and of few wide rows scikit-learn forms those each time.
         E = with_inner_products(gram(X)) if is_wide(X.shape) else X
-        right = dict.fromkeys(ValidatedMetric.CHOICES, 0.0)
-        for rows, held in held_out(Labels(label, groups), random):
+        correct = dict.fromkeys(ValidatedMetric.CHOICES, 0.0)
+        for rows, validation in split_labels(label, groups, random):
             if len(np.unique(label[rows])) > 1:
                 W = self._coefficients(E[rows], label[rows], random).T
-                Y, Y_held = E[rows] @ W, E[held] @ W
-                for metric in right:
-                    right[metric] += len(held) * knn_accuracy(Y, label[rows], Y_held, label[held], metric=metric)
-        self.neighbor_metric_ = max(right, key=right.__getitem__)
+                Y, Y_validation = E[rows] @ W, E[validation] @ W
+                for metric in correct:
+                    accuracy = knn_accuracy(Y, label[rows], Y_validation, label[validation], metric=metric)
+                    correct[metric] += len(validation) * accuracy
+        self.metric_ = max(correct, key=correct.__getitem__)
         W = self._coefficients(E, label, random)
         if E is not X:
             W = lift(X, E, W.T).T
@@ -85,7 +85,7 @@ class RidgeClassifierControl(_LinearClassifier):
     ----------
     components_ : ndarray of shape (C, D), or (1, D) for two classes
         The coefficients.
-    neighbor_metric_ : {"cosine", "euclidean"}
+    metric_ : {"cosine", "euclidean"}
         How embedded rows are compared.
     n_iter_ : int
         1.
@@ -119,7 +119,7 @@ class LogisticControl(_LinearClassifier):
     ----------
     components_ : ndarray of shape (C, D), or (1, D) for two classes
         The coefficients.
-    neighbor_metric_ : {"cosine", "euclidean"}
+    metric_ : {"cosine", "euclidean"}
         How embedded rows are compared.
     n_iter_ : int
         1.

@@ -19,19 +19,19 @@ BLOCK_VALUES = 2**22  # values of a temporary array that is made block by block
 
 
 class ValidatedMetric:
-    """Class attribute ``neighbor_metric`` of methods that choose it in ``fit``: then ``neighbor_metric_``."""
+    """Class attribute ``metric`` of methods that choose it in ``fit``: then ``metric_``."""
 
     CHOICES = ("cosine", "euclidean")
 
     def __get__(self, estimator: Any, owner: type) -> str:
         """Return the metric chosen, or the first choice before ``fit``."""
-        return getattr(estimator, "neighbor_metric_", self.CHOICES[0])
+        return getattr(estimator, "metric_", self.CHOICES[0])
 
 
 class Baseline(LowRankMetric):
     """A method to compare with."""
 
-    neighbor_metric: ClassVar[str] = "euclidean"
+    metric: ClassVar[str] = "euclidean"
     _parameter_constraints: ClassVar[dict] = {
         "n_components": [POSITIVE_INTEGER],
         "n_triplets": [POSITIVE_INTEGER],

@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from flrml.baselines.common import Baseline, ReducedBaseline
+from flrml.metric import require_square
 from flrml.spectrum import Spectrum
 
 
@@ -30,7 +31,7 @@ class CosineControl(_Unsupervised, Baseline):
         Empty.
     """
 
-    neighbor_metric: ClassVar[str] = "cosine"
+    metric: ClassVar[str] = "cosine"
     _parameter_constraints: ClassVar[dict] = {}
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -45,14 +46,10 @@ class CosineControl(_Unsupervised, Baseline):
         check_is_fitted(self)
         return self._check_rows(X, reset=False, lazy=True)
 
-    def pair_distance(self, pairs: Any) -> NDArray:
-        """Distance ‖x − x'‖ of each pair of rows, given with the shape (p, 2, D)."""
-        P = np.asarray(pairs)
-        return np.linalg.norm(P[:, 0] - P[:, 1], axis=1)
-
     def get_mahalanobis_matrix(self) -> NDArray:
-        """Return the identity, of shape (D, D)."""
+        """Return the identity, of shape (n_features, n_features)."""
         check_is_fitted(self)
+        require_square(self.n_features_in_, np.float64)
         return np.eye(self.n_features_in_)
 
     @property
@@ -82,7 +79,7 @@ class SVDControl(_Unsupervised, ReducedBaseline):
         Empty.
     """
 
-    neighbor_metric: ClassVar[str] = "cosine"
+    metric: ClassVar[str] = "cosine"
     _parameter_constraints: ClassVar[dict] = {
         name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "random_state")
     } | {"whiten": ["boolean"]}

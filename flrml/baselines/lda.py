@@ -15,9 +15,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from flrml.baselines.common import ReducedBaseline, ValidatedMetric, no_solution_if_singular
+from flrml.folds import split_labels
 from flrml.neighbors import knn_accuracy
-from flrml.ridge.selection import held_out
-from flrml.ridge.supervision import Labels
 from flrml.spectrum import Spectrum
 
 SHRINKAGES = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
@@ -83,11 +82,11 @@ class LDA(ReducedBaseline):
 
 
 class TunedLDA(ReducedBaseline):
-    """Linear discriminant analysis whose shrinkage is chosen by 5-NN on training rows held out.
+    """Linear discriminant analysis whose shrinkage is chosen by 5-NN on validation rows.
 
-    The held-out rows are those on which :class:`flrml.RidgeFLRML` makes its choices; groups stay together. They
-    also decide between cosine and Euclidean distance: two classes have a single direction, in which the cosine
-    tells no more than the sign.
+    The validation rows are split off as for :class:`flrml.RidgeFLRML`; groups stay together. They also decide
+    between cosine and Euclidean distance: two classes have a single direction, in which the cosine is no more than
+    a sign.
 
     Parameters
     ----------
@@ -104,7 +103,7 @@ class TunedLDA(ReducedBaseline):
         The map.
     shrinkage_ : float
         The shrinkage chosen.
-    neighbor_metric_ : {"cosine", "euclidean"}
+    metric_ : {"cosine", "euclidean"}
         How embedded rows are compared.
     n_iter_ : int
         1; the solution is closed-form.
@@ -112,7 +111,7 @@ class TunedLDA(ReducedBaseline):
         Empty.
     """
 
-    neighbor_metric = ValidatedMetric()
+    metric = ValidatedMetric()
     _parameter_constraints: ClassVar[dict] = {
         name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "max_rank", "random_state")
     }
@@ -129,19 +128,19 @@ class TunedLDA(ReducedBaseline):
         label, random = self._check_classes(X, y), check_random_state(self.random_state)
         reduced = self._reduce(X, spectrum, random)
         Z = reduced.Z
-        supervision = Labels(label, self._check_groups(X, groups))
-        parts = [(rows, held, _Scatter(Z[rows], label[rows])) for rows, held in held_out(supervision, random)]
+        splits = split_labels(label, self._check_groups(X, groups), random)
+        parts = [(rows, validation, _Scatter(Z[rows], label[rows])) for rows, validation in splits]
 
-        right = dict.fromkeys(product(SHRINKAGES, ValidatedMetric.CHOICES), 0.0)
+        correct = dict.fromkeys(product(SHRINKAGES, ValidatedMetric.CHOICES), 0.0)
         for shrinkage in SHRINKAGES:
-            for rows, held, scatter in parts:
+            for rows, validation, scatter in parts:
                 W = scatter.discriminants(shrinkage, self.n_components)
-                Y, Y_held = Z[rows] @ W, Z[held] @ W
+                Y, Y_validation = Z[rows] @ W, Z[validation] @ W
                 for metric in ValidatedMetric.CHOICES:
-                    accuracy = knn_accuracy(Y, label[rows], Y_held, label[held], metric=metric)
-                    right[shrinkage, metric] += len(held) * accuracy
+                    accuracy = knn_accuracy(Y, label[rows], Y_validation, label[validation], metric=metric)
+                    correct[shrinkage, metric] += len(validation) * accuracy
         default = (SHRINKAGES[3], ValidatedMetric.CHOICES[0])
-        self.shrinkage_, self.neighbor_metric_ = max(right, key=right.__getitem__) if parts else default
+        self.shrinkage_, self.metric_ = max(correct, key=correct.__getitem__) if parts else default
         W = _Scatter(Z, label).discriminants(self.shrinkage_, self.n_components)
         self._set_result(reduced.lift(W.T))
         return self

@@ -64,7 +64,7 @@ class LRSML(ReducedBaseline):
         Objective at W = I and after every iteration.
     """
 
-    neighbor_metric: ClassVar[str] = "cosine"
+    metric: ClassVar[str] = "cosine"
     _parameter_constraints: ClassVar[dict] = {
         **ReducedBaseline._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left")],

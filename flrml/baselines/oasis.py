@@ -4,11 +4,10 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import _fit_context
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
 from flrml.baselines.common import POSITIVE_INTEGER, ReducedBaseline, psd_factor
 from flrml.metric import require_solution
@@ -61,7 +60,7 @@ class OASIS(ReducedBaseline):
         Mean loss of the triplets of each pass, each before its own update.
     """
 
-    neighbor_metric: ClassVar[str] = "bilinear"
+    metric: ClassVar[str] = "bilinear"
     _parameter_constraints: ClassVar[dict] = {
         **{name: rule for name, rule in ReducedBaseline._parameter_constraints.items() if name != "n_components"},
         "C": [Interval(Real, 0, None, closed="neither")],
@@ -112,12 +111,6 @@ class OASIS(ReducedBaseline):
         self.similarity_ = W
         self._set_result(reduced.lift(np.eye(reduced.rank, dtype=Z.dtype)), history, self.n_passes)
         return self
-
-    def pair_score(self, pairs: ArrayLike) -> NDArray:
-        """Similarity xᵀ W x' of each pair of rows, given with the shape (p, 2, D)."""
-        check_is_fitted(self)
-        P = check_array(pairs, allow_nd=True, dtype=[np.float64, np.float32]) @ self.components_.T
-        return np.einsum("pi,pi->p", P[:, 0] @ self.similarity_, P[:, 1])
 
 
 def passive_aggressive(W: NDArray, Z: NDArray, T: NDArray, C: float) -> NDArray:

@@ -9,8 +9,8 @@ import numpy as np
 
 from flrml import stiefel
 from flrml.datasets.store import open_groups
-from flrml.estimators import FLRML
 from flrml.files import PathLike, write_json
+from flrml.flrml import FLRML
 from flrml.methods import METHODS, build
 from flrml.neighbors import knn_accuracy
 from flrml.pipeline.inputs import bind_spectrum, load_rows

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from flrml.threads import in_threads, slices
+from flrml.rows.threads import in_threads, slices
 
 ROWS = 512  # that are multiplied at a time, and stay in cache
 SHARE = 2**14  # rows of a piece of work for a thread

@@ -11,13 +11,13 @@ from sklearn.utils.random import sample_without_replacement
 
 from flrml import stiefel
 from flrml.batches import WELL_CONDITIONED, Batch, BatchUpdate, SampleBasis, SingularBasis, read_rows
-from flrml.estimators import warn_if_close
+from flrml.flrml import warn_if_close
 from flrml.loss import softplus
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric, require_solution
 from flrml.rows import add_product_transposed, check_scale, gram, is_dask, product
-from flrml.threads import one_ahead, one_blas_thread
+from flrml.rows.threads import one_ahead, one_blas_thread
+from flrml.rows.wide import is_wide, lift, with_inner_products
 from flrml.triplets import TripletsByAnchor
-from flrml.wide import is_wide, lift, with_inner_products
 
 PADDING = 10  # a mini-batch has at least this many samples more than directions
 SMALLEST_SCALE = 1e-6

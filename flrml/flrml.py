@@ -16,8 +16,8 @@ from flrml.exceptions import OverfittingWarning
 from flrml.loss import LossRows, MarginLoss, SpectrumRows
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
 from flrml.rows import RowOperator, is_dask
+from flrml.rows.threads import one_blas_thread
 from flrml.spectrum import Spectrum, decompose
-from flrml.threads import one_blas_thread
 from flrml.triplets import contrast_matrix, triplet_counts
 
 CLOSE_RANK = 0.5  # of the number of rows: from here on, whitening all directions overfits
