@@ -21,6 +21,8 @@ from flrml.triplets import check_triplets, draw_triplets
 
 POSITIVE_INTEGER = Interval(Integral, 1, None, closed="left")
 POSITIVE_REAL = Interval(Real, 0, None, closed="neither")
+NONNEGATIVE_REAL = Interval(Real, 0, None, closed="left")
+UNIT_INTERVAL = Interval(Real, 0, 1, closed="both")
 
 
 def embed(X: Any, L: NDArray, intercept: NDArray | None = None) -> Any:
@@ -275,7 +277,7 @@ def require_square(n_features: int, dtype: Any) -> None:
     needed = n_features**2 * np.dtype(dtype).itemsize
     if needed > physical_memory():
         raise MemoryError(
-            f"a {n_features} × {n_features} matrix takes {needed / 1e9:,.0f} GB; use components_, or pair_score and "
+            f"a {n_features} × {n_features} matrix takes {needed / 1e9:,.0f} GB; use components_, pair_score or "
             "pair_distance"
         )
 

@@ -93,7 +93,7 @@ def test_the_matrix_is_that_of_the_distance_of_embeddings(digits):
 def test_a_matrix_larger_than_the_memory_is_refused(monkeypatch):
     rows = sp.csr_matrix((np.ones(4), ([0, 1, 2, 3], [0, 1, 0, 1])), shape=(4, 1_000_000))
     assert metric.physical_memory() < 8e12
-    message = r"a 1000000 × 1000000 matrix takes 8,000 GB; use components_, or pair_score and pair_distance"
+    message = r"a 1000000 × 1000000 matrix takes 8,000 GB; use components_, pair_score or pair_distance"
     with pytest.raises(MemoryError, match=message):
         CosineControl().fit(rows).get_mahalanobis_matrix()
     monkeypatch.delattr("os.sysconf")  # as on Windows

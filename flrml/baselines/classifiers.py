@@ -4,7 +4,6 @@ These are what one would pick for labelled text. A map has no intercept, so that
 are left out. Rows are compared by their nearest neighbours, as for every other method, not by the largest value.
 """
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,17 +14,16 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from flrml.baselines.common import Baseline, ValidatedMetric
 from flrml.folds import split_labels
+from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL
 from flrml.neighbors import knn_accuracy
 from flrml.rows import gram
 from flrml.rows.wide import is_wide, lift, with_inner_products
 
-DENSE_VALUES = 2**26  # of sparse rows that are made dense at most,
-FILLED = 0.1  # and the share of them that is stored at least
-POSITIVE = Interval(Real, 0, None, closed="neither")
+MAX_DENSE_VALUES = 2**26  # of sparse rows that are made dense at most,
+MIN_FILLED_SHARE = 0.1  # and the share of them that is stored at least
 
 
 class _LinearClassifier(Baseline):
@@ -47,7 +45,7 @@ class _LinearClassifier(Baseline):
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         X = X[:] if not isinstance(X, np.ndarray) else X  # scikit-learn takes arrays and CSR matrices
         size = np.prod(X.shape)
-        if sp.issparse(X) and size <= DENSE_VALUES and X.nnz > FILLED * size:
+        if sp.issparse(X) and size <= MAX_DENSE_VALUES and X.nnz > MIN_FILLED_SHARE * size:
             X = X.toarray()  # which scikit-learn solves directly, in half the time
         label, random = self._check_classes(X, y), check_random_state(self.random_state)
         # The classifiers depend on inner products alone, and of few wide rows scikit-learn forms those each time.
@@ -76,9 +74,9 @@ class RidgeClassifierControl(_LinearClassifier):
 
     Parameters
     ----------
-    alpha : float, default 1.0
+    alpha : float, default=1.0
         Penalty, as scikit-learn has it.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the rows that are held out.
 
     Attributes
@@ -87,13 +85,9 @@ class RidgeClassifierControl(_LinearClassifier):
         The coefficients.
     metric_ : {"cosine", "euclidean"}
         How embedded rows are compared.
-    n_iter_ : int
-        1.
-    history_ : ndarray of shape (0,)
-        Empty.
     """
 
-    _parameter_constraints: ClassVar[dict] = {"alpha": [POSITIVE], "random_state": ["random_state"]}
+    _parameter_constraints: ClassVar[dict] = {"alpha": [POSITIVE_REAL], "random_state": ["random_state"]}
 
     def __init__(self, alpha: float = 1.0, *, random_state: Any = None):
         self.alpha = alpha
@@ -108,11 +102,11 @@ class LogisticControl(_LinearClassifier):
 
     Parameters
     ----------
-    C : float, default 1.0
+    C : float, default=1.0
         Inverse of the penalty, as scikit-learn has it.
-    max_iter : int, default 1000
+    max_iter : int, default=1000
         Largest number of iterations.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the rows that are held out.
 
     Attributes
@@ -121,15 +115,11 @@ class LogisticControl(_LinearClassifier):
         The coefficients.
     metric_ : {"cosine", "euclidean"}
         How embedded rows are compared.
-    n_iter_ : int
-        1.
-    history_ : ndarray of shape (0,)
-        Empty.
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "C": [POSITIVE],
-        "max_iter": [Interval(Real, 1, None, closed="left")],
+        "C": [POSITIVE_REAL],
+        "max_iter": [POSITIVE_INTEGER],
         "random_state": ["random_state"],
     }
 

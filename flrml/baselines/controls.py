@@ -25,10 +25,6 @@ class CosineControl(_Unsupervised, Baseline):
 
     Attributes
     ----------
-    n_iter_ : int
-        0.
-    history_ : ndarray of shape (0,)
-        Empty.
     """
 
     metric: ClassVar[str] = "cosine"
@@ -62,27 +58,21 @@ class SVDControl(_Unsupervised, ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Number of directions.
-    whiten : bool, default False
+    whiten : bool, default=False
         Scale every direction to the same length, as FLRML's start does.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the randomized SVD, if that is used.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map: Uᵀ, or Σ⁻¹Uᵀ if ``whiten`` is set.
-    n_iter_ : int
-        0.
-    history_ : ndarray of shape (0,)
-        Empty.
     """
 
     metric: ClassVar[str] = "cosine"
-    _parameter_constraints: ClassVar[dict] = {
-        name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "random_state")
-    } | {"whiten": ["boolean"]}
+    _parameter_constraints: ClassVar[dict] = {**ReducedBaseline._parameter_constraints, "whiten": ["boolean"]}
 
     def __init__(self, n_components: int = 100, *, whiten: bool = False, random_state: Any = None):
         self.n_components = n_components

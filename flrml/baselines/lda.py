@@ -1,7 +1,6 @@
 """Linear discriminant analysis on the reduced data: by scikit-learn, and with a shrinkage that is validated."""
 
 from itertools import product
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,11 +10,11 @@ import sklearn.neighbors  # noqa: F401  # else the first fit would import them
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from flrml.baselines.common import ReducedBaseline, ValidatedMetric, no_solution_if_singular
 from flrml.folds import split_labels
+from flrml.metric import UNIT_INTERVAL
 from flrml.neighbors import knn_accuracy
 from flrml.spectrum import Spectrum
 
@@ -30,28 +29,25 @@ class LDA(ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Largest number of directions.
-    shrinkage : float, "auto" or None, default 0.3
+    shrinkage : float, "auto" or None, default=0.3
         Weight of the mean variance in the covariance within classes.
-    max_rank : int, default 3000
+    max_rank : int, default=3000
         Largest number of singular directions.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the randomized SVD, if that is used.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map.
-    n_iter_ : int
-        1; the solution is closed-form.
-    history_ : ndarray of shape (0,)
-        Empty.
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "max_rank", "random_state")
-    } | {"shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None]}
+        **ReducedBaseline._parameter_constraints,
+        "shrinkage": [UNIT_INTERVAL, StrOptions({"auto"}), None],
+    }
 
     def __init__(
         self,
@@ -69,9 +65,7 @@ class LDA(ReducedBaseline):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None) -> "LDA":
         """Learn the directions from labels; see :meth:`flrml.FLRML.fit` for the arguments."""
-        X = self._check_rows(X, reset=True, ensure_min_samples=3)
-        label = self._check_classes(X, y)
-        reduced = self._reduce(X, spectrum, check_random_state(self.random_state))
+        label, reduced, _ = self._reduce_labels(X, y, spectrum)
         d = min(self.n_components, int(label.max()), reduced.rank)
         solver = LinearDiscriminantAnalysis(solver="eigen", shrinkage=self.shrinkage, n_components=d)
         with no_solution_if_singular(type(self).__name__):
@@ -90,31 +84,24 @@ class TunedLDA(ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Largest number of directions; there is at most one fewer than there are classes.
-    max_rank : int, default 3000
+    max_rank : int, default=3000
         Largest number of singular directions.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the rows that are held out, and of the randomized SVD.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map.
     shrinkage_ : float
         The shrinkage chosen.
     metric_ : {"cosine", "euclidean"}
         How embedded rows are compared.
-    n_iter_ : int
-        1; the solution is closed-form.
-    history_ : ndarray of shape (0,)
-        Empty.
     """
 
     metric = ValidatedMetric()
-    _parameter_constraints: ClassVar[dict] = {
-        name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "max_rank", "random_state")
-    }
 
     def __init__(self, n_components: int = 100, *, max_rank: int = 3000, random_state: Any = None):
         self.n_components = n_components
@@ -124,11 +111,9 @@ class TunedLDA(ReducedBaseline):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None, groups: Any = None) -> "TunedLDA":
         """Learn the directions from labels; see :meth:`flrml.FLRML.fit` for the arguments."""
-        X = self._check_rows(X, reset=True, ensure_min_samples=3)
-        label, random = self._check_classes(X, y), check_random_state(self.random_state)
-        reduced = self._reduce(X, spectrum, random)
+        label, reduced, random = self._reduce_labels(X, y, spectrum)
         Z = reduced.Z
-        splits = split_labels(label, self._check_groups(X, groups), random)
+        splits = split_labels(label, self._check_groups(Z, groups), random)
         parts = [(rows, validation, _Scatter(Z[rows], label[rows])) for rows, validation in splits]
 
         correct = dict.fromkeys(product(SHRINKAGES, ValidatedMetric.CHOICES), 0.0)

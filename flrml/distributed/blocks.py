@@ -70,7 +70,7 @@ class RowBlocks:
 
     Parameters
     ----------
-    X : dask array of shape (n, D)
+    X : dask array of shape (n_samples, n_features)
         Its blocks may be NumPy arrays, CSR matrices or stored rows. Blocks that workers hold already stay there.
 
     Attributes

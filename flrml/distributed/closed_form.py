@@ -91,7 +91,7 @@ class Summary:
 
     Attributes
     ----------
-    squares : ndarray of shape (D,)
+    squares : ndarray of shape (n_features,)
         Sum of squares of each feature.
     largest : float
         Largest absolute value; nan if a value is not finite.
@@ -195,7 +195,7 @@ class CountedLabels:
     ----------
     shards : Shards
         The rows.
-    y : dask array of shape (n,)
+    y : dask array of shape (n_samples,)
         Their labels.
     """
 
@@ -224,7 +224,7 @@ class BlockLabels:
     ----------
     shards : Shards
         The rows.
-    y : CountedLabels or ndarray of shape (n,)
+    y : CountedLabels or ndarray of shape (n_samples,)
         Labels.
     """
 

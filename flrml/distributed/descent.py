@@ -95,7 +95,7 @@ class BlockLossRows:
     ----------
     spectrum : BlockSpectrum
         V.
-    triplets : ndarray of shape (m, 3)
+    triplets : ndarray of shape (n_triplets, 3)
         Row numbers.
     """
 

@@ -114,7 +114,7 @@ class RemoteMatrices:
 
     Parameters
     ----------
-    X : ScaledBlocks of shape (n, D)
+    X : ScaledBlocks of shape (n_samples, n_features)
         The data.
     """
 

@@ -9,7 +9,7 @@ from distributed import Client, Future
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
-POLL_SECONDS = 2.0
+CLUSTER_POLL_SECONDS = 2.0
 PATIENCE_SECONDS = 45.0  # without a worker that runs
 
 
@@ -75,7 +75,7 @@ def _wait(client: Client, brought: concurrent.futures.Future) -> list[Any]:
     last_seen = time.monotonic()
     while True:
         try:
-            return brought.result(POLL_SECONDS)
+            return brought.result(CLUSTER_POLL_SECONDS)
         except TimeoutError:
             if brought.done():
                 return brought.result()

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
+from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, UNIT_INTERVAL, LowRankMetric
 from flrml.ridge.candidates import Settings
 from flrml.ridge.policy import SearchPolicy
 from flrml.ridge.selection import Trial, mean, select
@@ -22,7 +22,6 @@ from flrml.rows.threads import one_blas_thread
 from flrml.spectrum import column_signs
 from flrml.triplets import check_triplets
 
-UNIT_INTERVAL = Interval(Real, 0, 1, closed="both")
 AUTO = StrOptions({"auto"})
 SEARCHED = ("ridge", "within", "local", "rounds")  # parameters that the search chooses
 

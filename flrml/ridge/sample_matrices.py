@@ -75,7 +75,7 @@ class SampleArrays:
 
     Parameters
     ----------
-    X : ScaledRows of shape (n, D)
+    X : ScaledRows of shape (n_samples, n_features)
         The data.
     rows : ndarray or None
         Numbers of the rows that are learned from; None if all are.
@@ -170,7 +170,7 @@ class DualSampleArrays(SampleArrays):
 
     Parameters
     ----------
-    X : ScaledRows of shape (n, D)
+    X : ScaledRows of shape (n_samples, n_features)
         The data.
     rows : ndarray or None
         Numbers of the rows that are learned from; None if all are.

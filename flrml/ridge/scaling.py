@@ -32,15 +32,15 @@ class ScaledRows:
 
     Parameters
     ----------
-    X : rows of shape (n, D)
+    X : rows of shape (n_samples, n_features)
         The data, in memory or on disk; neither copied nor changed.
-    weights : ndarray of shape (D,)
+    weights : ndarray of shape (n_features,)
         The weights w of the features.
-    constant : float, default 0
+    constant : float, default=0
         The constant c; 0 if there is none.
-    scale : float, default 0
+    scale : float, default=0
         Power of the root mean squares that the weights divide by.
-    mean_square : float, default 1
+    mean_square : float, default=1
         Mean squared length of the scaled rows.
     """
 
@@ -127,7 +127,7 @@ def scale_rows(X: Any, scale: float, fit_intercept: bool) -> ScaledRows:
 
     Parameters
     ----------
-    X : rows of shape (n, D)
+    X : rows of shape (n_samples, n_features)
         The data.
     scale : float
         Power of the root mean squares by which features are divided.

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from flrml.ridge.candidates import Candidate, Settings
 from flrml.ridge.reduced_problem import ReducedProblem
 from flrml.ridge.scaling import ScaledRows, scale_rows
-from flrml.ridge.subspace import DISCRIMINANTS, LEADING, build_subspace
+from flrml.ridge.subspace import DISCRIMINANT_SHAPE, LEADING_SHAPE, build_subspace
 from flrml.ridge.supervision import Contrasts
 
 DISCRIMINANT_SCALE = 0.5  # power of the root mean squares of features; the best on validation rows
@@ -67,7 +67,7 @@ class Solver:
         random: np.random.RandomState,
     ):
         self.settings, self._scaled = settings, scaled
-        shape = LEADING if unsupervised else DISCRIMINANTS
+        shape = LEADING_SHAPE if unsupervised else DISCRIMINANT_SHAPE
         self.subspace = build_subspace(scaled, supervision, rows, settings.d, shape, random)
         images = self.subspace.matrices.train_rows(self.subspace.images)
         self.problem = ReducedProblem(images, supervision, settings.d, lambda: self.subspace.scatter)

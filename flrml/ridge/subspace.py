@@ -32,9 +32,9 @@ class Shape:
 
 
 # More of either gain nothing on held-out rows.
-DISCRIMINANTS = Shape(4, 1.0)
-LEADING = Shape(4, 2.0)
-TRIPLETS = Shape(6, 1.5)  # for the directions whose contrasts take the place of classes
+DISCRIMINANT_SHAPE = Shape(4, 1.0)
+LEADING_SHAPE = Shape(4, 2.0)
+TRIPLET_SHAPE = Shape(6, 1.5)  # for the directions whose contrasts take the place of classes
 MIN_BLOCK_COLUMNS = 10  # columns of a block at least; classes are filled up with random columns
 MAX_START_COLUMNS = 150  # of more classes, the leading directions of their means start the blocks
 
@@ -82,7 +82,7 @@ def build_subspace(
 
     Parameters
     ----------
-    X : ScaledRows of shape (n, D)
+    X : ScaledRows of shape (n_samples, n_features)
         The data.
     supervision : Contrasts
         Labels or triplets of the rows to learn from alone.
@@ -102,8 +102,8 @@ def build_subspace(
     krylov = Krylov(matrices)
     start, seed = supervision.class_indicators(X.dtype), int(random.randint(2**31))
     if start is None:  # triplets: contrasts of the leading directions take the place of classes
-        width = max(MIN_BLOCK_COLUMNS, int(np.ceil(TRIPLETS.columns * d / TRIPLETS.blocks)))
-        krylov.extend(matrices.sums(matrices.random(width, seed)), TRIPLETS.blocks)
+        width = max(MIN_BLOCK_COLUMNS, int(np.ceil(TRIPLET_SHAPE.columns * d / TRIPLET_SHAPE.blocks)))
+        krylov.extend(matrices.sums(matrices.random(width, seed)), TRIPLET_SHAPE.blocks)
         found = matrices.subspace(krylov.blocks, krylov.images, krylov.columns)
         leading = np.linalg.eigh(found.scatter)[1][:, -d:].astype(X.dtype)
         krylov.extend(matrices.sums(supervision.contrast(matrices.train_rows(found.images) @ leading)), 2)
@@ -116,7 +116,7 @@ def build_subspace(
         if start.shape[1] > n_columns:
             # Those combinations of many classes along which the class means vary most.
             sums = matrices.leading(sums, n_columns)
-        krylov.extend(sums, max(DISCRIMINANTS.blocks, shape.blocks * width // n_columns))
+        krylov.extend(sums, max(DISCRIMINANT_SHAPE.blocks, shape.blocks * width // n_columns))
     return matrices.subspace(krylov.blocks, krylov.images, krylov.columns)
 
 

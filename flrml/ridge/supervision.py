@@ -77,9 +77,9 @@ class Labels:
 
     Parameters
     ----------
-    label : ndarray of shape (n,)
+    label : ndarray of shape (n_samples,)
         Classes as numbers.
-    groups : ndarray of shape (n,) or None
+    groups : ndarray of shape (n_samples,) or None
         Rows with the same number show the same object.
     """
 
@@ -168,11 +168,11 @@ class Triplets:
 
     Parameters
     ----------
-    triplets : ndarray of shape (m, 3)
+    triplets : ndarray of shape (n_triplets, 3)
         Row numbers.
     n : int
         Number of rows.
-    groups : ndarray of shape (n,) or None
+    groups : ndarray of shape (n_samples,) or None
         Rows with the same number are held out together.
     """
 

@@ -21,7 +21,7 @@ def product(X: Any, B: NDArray, out: NDArray | None = None) -> NDArray:
 
     Parameters
     ----------
-    X : rows of shape (n, D)
+    X : rows of shape (n_samples, n_features)
         The data.
     B : ndarray of shape (D, p)
         A matrix.
@@ -66,7 +66,7 @@ def product_transposed(X: Any, R: NDArray, out: NDArray | None = None) -> NDArra
 
     Parameters
     ----------
-    X : rows of shape (n, D)
+    X : rows of shape (n_samples, n_features)
         The data.
     R : ndarray of shape (n, p)
         A matrix.

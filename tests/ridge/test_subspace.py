@@ -99,7 +99,7 @@ def test_more_blocks_come_closer_to_ridge_regression(only_krylov, text, monkeypa
     expected = literal.ridge_regression(X.toarray(), y, 0.1)
     errors = []
     for blocks in (1, 2, 4, 8):
-        monkeypatch.setattr(subspace, "DISCRIMINANTS", Shape(blocks, 0.0))
+        monkeypatch.setattr(subspace, "DISCRIMINANT_SHAPE", Shape(blocks, 0.0))
         monkeypatch.setattr(subspace, "MIN_BLOCK_COLUMNS", 4)
         found = build(X, Labels(y), d=1, shape=Shape(blocks, 0.0))
         E = found.images
