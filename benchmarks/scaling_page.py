@@ -217,9 +217,9 @@ def page(results: dict[str, Any]) -> str:
         lines += [
             "The model: computation divided by the workers, the time of the worker that keeps the directions, the "
             f"client's share, the scheduler's time for a task, and the D × {WIDTH} sums of "
-            f"{DISCRIMINANT_SHAPE.blocks} Krylov blocks, which a tree of {FAN_IN} branches adds up and passes on. For "
-            "the measured rows the "
-            "bandwidth is that between processes of this machine; for more workers it is 10 Gbit/s:",
+            f"{DISCRIMINANT_SHAPE.blocks} Krylov blocks, which a tree of {FAN_IN} branches adds up and passes on. "
+            "For the measured rows the bandwidth is that between processes of this machine; for more workers it is "
+            "10 Gbit/s:",
             "",
             *_larger_table(results),
             "",
