@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.timing import exponent, seconds, side_by_side
 from flrml import Spectrum, draw_triplets, stiefel
 from flrml.loss import MarginLoss, SpectrumRows
-from flrml.threads import one_blas_thread
+from flrml.rows.threads import one_blas_thread
 from flrml.triplets import contrast_matrix, triplet_counts
 from tests.literal import LiteralLoss
 

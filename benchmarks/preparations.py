@@ -109,7 +109,7 @@ class Problem:
         estimator.fit(self.X, self.y, **method.fit_arguments(triplets=self.triplets, spectrum=spectrum))
         W = getattr(estimator, "similarity_", None)
         neighbours, distances = nearest(
-            estimator.transform(self.X), estimator.transform(self.X_test), 5, metric=method.neighbor_metric, W=W
+            estimator.transform(self.X), estimator.transform(self.X_test), 5, metric=method.metric, W=W
         )
         found = majority_vote(self.y[neighbours], distances)
         return {"percent": round(100 * float(np.mean(found == self.y_test)), 2), "n_iter": int(estimator.n_iter_)}

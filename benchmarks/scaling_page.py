@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from flrml.distributed.blocks import FAN_IN
-from flrml.ridge.scaling import MANY_COLUMNS
-from flrml.ridge.subspace import DISCRIMINANTS
+from flrml.ridge.scaling import DUAL_COLUMNS_PER_ROW
+from flrml.ridge.subspace import DISCRIMINANT_SHAPE
 
 DIRECTIONS = 100
-WIDTH = DIRECTIONS // DISCRIMINANTS.blocks  # columns of a Krylov block
+WIDTH = DIRECTIONS // DISCRIMINANT_SHAPE.blocks  # columns of a Krylov block
 DATA = ("text", "voxels")
 LARGER = (16, 64, 256)  # workers for which the model gives the time
 NETWORK = 1.25e9  # bytes a second, 10 Gbit/s
@@ -18,13 +18,13 @@ NETWORK = 1.25e9  # bytes a second, 10 Gbit/s
 
 def exchange_bytes(n_columns: int, n_workers: int, width: int = WIDTH) -> float:
     """Return the bytes that the workers send for the Krylov blocks, by a tree of sums and its way back."""
-    return 2 * DISCRIMINANTS.blocks * (n_workers - 1) * 4 * n_columns * width
+    return 2 * DISCRIMINANT_SHAPE.blocks * (n_workers - 1) * 4 * n_columns * width
 
 
 def map_bytes(shape: list[int], n_workers: int) -> float:
     """Return the bytes of the map: of many columns per row a sum over the workers, else from one of them."""
     n, n_columns = shape
-    return 4 * n_columns * DIRECTIONS * (n_workers if n_columns > MANY_COLUMNS * n else 1)
+    return 4 * n_columns * DIRECTIONS * (n_workers if n_columns > DUAL_COLUMNS_PER_ROW * n else 1)
 
 
 def exchange_seconds(n_columns: int, n_workers: int, bandwidth: float, width: int = WIDTH) -> float:
@@ -33,7 +33,7 @@ def exchange_seconds(n_columns: int, n_workers: int, bandwidth: float, width: in
     while left > 1:
         arrays += min(FAN_IN, left) - 1
         left = math.ceil(left / FAN_IN)
-    return 2 * DISCRIMINANTS.blocks * arrays * 4 * n_columns * width / bandwidth
+    return 2 * DISCRIMINANT_SHAPE.blocks * arrays * 4 * n_columns * width / bandwidth
 
 
 def tasks(measured: dict[str, dict[str, float]], n_workers: int) -> float:
@@ -216,9 +216,10 @@ def page(results: dict[str, Any]) -> str:
         lines += [*_measured_table(results), "", "![Speed-up by the number of workers](scaling.svg)", ""]
         lines += [
             "The model: computation divided by the workers, the time of the worker that keeps the directions, the "
-            f"client's share, the scheduler's time for a task, and the D × {WIDTH} sums of {DISCRIMINANTS.blocks} "
-            f"Krylov blocks, which a tree of {FAN_IN} branches adds up and passes on. For the measured rows the "
-            "bandwidth is that between processes of this machine; for more workers it is 10 Gbit/s:",
+            f"client's share, the scheduler's time for a task, and the D × {WIDTH} sums of "
+            f"{DISCRIMINANT_SHAPE.blocks} Krylov blocks, which a tree of {FAN_IN} branches adds up and passes on. "
+            "For the measured rows the bandwidth is that between processes of this machine; for more workers it is "
+            "10 Gbit/s:",
             "",
             *_larger_table(results),
             "",

@@ -7,9 +7,9 @@ import trimesh
 
 from benchmarks.timing import side_by_side
 from flrml import rows as walk
-from flrml.binary import BinaryRows, RunRows, find_runs
 from flrml.datasets.modelnet.shapes import CLASSES, Mesh, make_mesh
 from flrml.datasets.modelnet.voxels import fit_into_cube, rotation, voxelize
+from flrml.rows.binary import BinaryRows, RunRows, find_runs
 
 POSES = 4
 

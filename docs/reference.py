@@ -42,8 +42,8 @@ def methods() -> str:
     """Return the registered methods as a Markdown table."""
     head = ["| name | method | class | starts from an SVD | compared by |", "|---|---|---|---|---|"]
     lines = [
-        f"| `{m.name}` | {m.label} | `{m.estimator.__module__}.{m.estimator.__name__}` | "
-        f"{'yes' if m.uses_spectrum else 'no'} | {m.neighbor_metric} |"
+        f"| `{m.name}` | {m.title} | `{m.estimator.__module__}.{m.estimator.__name__}` | "
+        f"{'yes' if m.uses_spectrum else 'no'} | {m.metric} |"
         for m in METHODS.values()
     ]
     return "\n".join([*head, *lines]) + "\n"

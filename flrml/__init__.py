@@ -4,8 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flrml.estimators import FLRML
-    from flrml.minibatch import MFLRML
+    from flrml.flrml import FLRML
+    from flrml.mflrml import MFLRML
     from flrml.neighbors import knn_accuracy
     from flrml.ridge import RidgeFLRML
     from flrml.rows import BinaryRows
@@ -24,8 +24,8 @@ __all__ = [
     "knn_accuracy",
 ]
 _MODULES = {
-    "FLRML": "estimators",
-    "MFLRML": "minibatch",
+    "FLRML": "flrml",
+    "MFLRML": "mflrml",
     "BinaryRows": "rows",
     "RidgeFLRML": "ridge",
     "Spectrum": "spectrum",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from flrml.rows import check_scale
 from flrml.spectrum import RELATIVE_CUT, column_signs
 
-WELL_CONDITIONED = 1e-6  # ratio of eigenvalues above which rows are far from dependent, and a Gram matrix serves
+INDEPENDENT_RATIO = 1e-6  # ratio of eigenvalues above which rows are far from dependent, and a Gram matrix serves
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class BatchUpdate:
         A few rows, dense or CSR.
     C : ndarray
         Their coefficients: the batch's own map is Xᵀ C.
-    weights : ndarray of shape (d,)
+    weights : ndarray of shape (n_components,)
         Weights s of the directions.
     hinge : float
         Mean hinge before the step, as a multiple of the margin.
@@ -126,7 +126,7 @@ class SampleBasis:
         except np.linalg.LinAlgError:
             return None
         inverse_norm = scipy.linalg.lapack.dpocon(factor[0], 1.0, uplo="L")[0]  # 1/‖G⁻¹‖, estimated
-        return cls(factor) if inverse_norm > WELL_CONDITIONED * np.trace(G) else None
+        return cls(factor) if inverse_norm > INDEPENDENT_RATIO * np.trace(G) else None
 
     def coordinates(self, Y: NDArray) -> NDArray:
         """Return Y."""

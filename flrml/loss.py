@@ -166,11 +166,11 @@ class MarginLoss:
 
     Attributes
     ----------
-    s : ndarray of shape (d,)
+    s : ndarray of shape (n_components,)
         Weights of the directions.
     margin : float
         Set by :meth:`start`, constant from then on.
-    active : ndarray of shape (n,), or its blocks
+    active : ndarray of shape (n_samples,), or its blocks
         λ: 1 if a sample is inside the margin, else 0.
     n_start_rounds : int
         Number of rounds in which :meth:`start` found the first weights.

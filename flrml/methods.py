@@ -19,47 +19,47 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Method:
-    """A method as the pipeline knows it; the signature of ``fit`` says what it takes.
+    """A method of the pipeline; the signature of ``fit`` defines what it takes.
 
     Attributes
     ----------
     name : str
         Key in the configuration.
-    label : str
+    title : str
         Name in tables and figures.
     path : str
         Module and class of its estimator; a leading dot stands for ``flrml.``.
     table : {3, 4}
-        Table of the paper it belongs to: 3 for methods that start from an SVD, 4 for those on the data itself.
+        Table of the paper that it belongs to: 3 for methods that start from an SVD, 4 for those on the data.
     paper : str or None
         Its name in the paper's tables.
     control : bool
-        Whether it stands beside the comparison instead of in it: controls and extras.
-    labels : bool
-        Whether it learns from labels although it could take triplets.
+        Whether it is a control or an extra, not part of the comparison.
+    takes_labels : bool
+        Whether it is given labels although it could take triplets.
     parameters : dict
         Parameters that differ from the defaults of its class.
     """
 
     name: str
-    label: str
+    title: str
     path: str
     table: Literal[3, 4]
     paper: str | None = None
     control: bool = False
-    labels: bool = False
+    takes_labels: bool = False
     parameters: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def estimator(self) -> "type[LowRankMetric]":
-        """Its class, imported when it is first asked for: a training imports its own method alone."""
+        """Its class, imported on first use, so that a training imports only its own method."""
         module, _, name = self.path.rpartition(".")
         return getattr(import_module(module, "flrml"), name)
 
     @property
-    def neighbor_metric(self) -> str:
+    def metric(self) -> str:
         """How its embedded rows are compared: "cosine", "euclidean" or "bilinear"."""
-        return self.estimator.neighbor_metric
+        return self.estimator.metric
 
     @property
     def accepts(self) -> tuple[str, ...]:
@@ -84,12 +84,12 @@ class Method:
     @property
     def training_entry(self) -> dict[str, Any]:
         """What a training depends on: another class, other parameters or other input train it again."""
-        return {"path": self.path, "takes_labels": self.labels, "parameters": self.parameters}
+        return {"path": self.path, "takes_labels": self.takes_labels, "parameters": self.parameters}
 
     def fit_arguments(self, *, triplets: Any = None, spectrum: Any = None, groups: Any = None) -> dict[str, Any]:
         """Return those of the given keyword arguments that ``fit(X, y, …)`` of this method takes."""
         given = {"triplets": triplets, "spectrum": spectrum, "groups": groups}
-        if self.labels:
+        if self.takes_labels:
             del given["triplets"]
         taken = signature(self.estimator.fit).parameters
         return {name: value for name, value in given.items() if name in taken}
@@ -98,10 +98,10 @@ class Method:
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("flrml", "FLRML", ".estimators.FLRML", 3, paper="FLRML"),
+        Method("flrml", "FLRML", ".flrml.FLRML", 3, paper="FLRML"),
         Method("flrml-reference", "FLRML (reference)", ".reference.ReferenceFLRML", 3, paper="FLRML"),
-        Method("flrml-ridge", "RidgeFLRML", ".ridge.RidgeFLRML", 4, labels=True),
-        Method("mflrml", "M-FLRML", ".minibatch.MFLRML", 4, paper="M-FLRML"),
+        Method("flrml-ridge", "RidgeFLRML", ".ridge.RidgeFLRML", 4, takes_labels=True),
+        Method("mflrml", "M-FLRML", ".mflrml.MFLRML", 4, paper="M-FLRML"),
         Method("mflrml-reference", "M-FLRML (reference)", ".reference.ReferenceMFLRML", 4, paper="M-FLRML"),
         Method("oasis", "OASIS", ".baselines.oasis.OASIS", 3, paper="OASIS"),
         Method("kissme", "KISSME", ".baselines.kissme.KISSME", 3, paper="KISSME"),
@@ -131,7 +131,7 @@ METHODS: dict[str, Method] = {
         Method("nca", "NCA", ".baselines.nca.NCA", 3, control=True),
     )
 }
-# Parameters that are methods of their own, or have another name.
+# Parameters that are separate methods, or have another name.
 RENAMED = {
     "variant": "choose the method flrml, flrml-reference, flrml-ridge, or one of the mflrml methods instead",
     "margin_ratio": "this method has `margin`, the margin of the cosine",
@@ -139,7 +139,7 @@ RENAMED = {
 
 
 def build(name: str, **overrides: Any) -> Any:
-    """Make the estimator of a method.
+    """Build the estimator of a method.
 
     Parameters
     ----------
@@ -147,6 +147,11 @@ def build(name: str, **overrides: Any) -> Any:
         Key in METHODS.
     **overrides
         Parameters of the estimator that differ from its defaults.
+
+    Returns
+    -------
+    estimator
+        Not fitted.
 
     Examples
     --------

@@ -1,5 +1,6 @@
 """The base class of every learned linear map: embedding, scores of pairs, and checks of the input."""
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
@@ -7,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils._param_validation import Interval
@@ -15,38 +16,54 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from flrml.exceptions import FlrmlWarning, NoSolutionError
-from flrml.rows import BinaryRows, check_scale, is_dask, on_disk, product
+from flrml.rows import BinaryRows, check_scale, is_dask, is_sparse, normalize, on_disk, product
 from flrml.triplets import check_triplets, draw_triplets
 
 POSITIVE_INTEGER = Interval(Integral, 1, None, closed="left")
 POSITIVE_REAL = Interval(Real, 0, None, closed="neither")
+NONNEGATIVE_REAL = Interval(Real, 0, None, closed="left")
+UNIT_INTERVAL = Interval(Real, 0, 1, closed="both")
 
 
-def embed(X: Any, L: NDArray, offset: NDArray | None = None) -> Any:
-    """Embed rows: X Lᵀ + offset, in the type of X or in float32, whichever is wider; lazily for a dask array."""
+def embed(X: Any, L: NDArray, intercept: NDArray | None = None) -> Any:
+    """Embed rows: X Lᵀ + intercept, in the type of X or in float32, whichever is wider; lazily for a dask array."""
     if is_dask(X):
         from flrml.distributed import embed as embed_blocks
 
         Y: Any = embed_blocks(X, L)
     else:
         Y = product(X, L.T).astype(np.result_type(X.dtype, np.float32), copy=False)
-    return Y if offset is None or not offset.any() else Y + offset.astype(Y.dtype)
+    return Y if intercept is None or not intercept.any() else Y + intercept.astype(Y.dtype)
 
 
 class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A learned map x ↦ L x, or x ↦ L x + b for a subclass with an offset b (``offset_``).
+    """A learned map x ↦ L x, or x ↦ L x + b for a subclass with an intercept b (``intercept_``).
 
-    A subclass learns L in ``fit`` and hands it to ``_set_result``. ``neighbor_metric`` names how its embedded
-    rows are compared: by ``"cosine"``, by ``"euclidean"`` distance, or by the ``"bilinear"`` similarity xᵀ W x'
-    with the matrix ``similarity_``.
+    A subclass learns L in ``fit`` and passes it to ``_set_result``. Its class attribute ``metric`` names how
+    embedded rows are compared: by ``"cosine"``, by ``"euclidean"`` distance, or by the ``"bilinear"`` similarity
+    xᵀ W x' with the matrix ``similarity_``.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The map L.
+    n_iter_ : int
+        Number of iterations.
+    history_ : ndarray
+        Objective before the first iteration and after each one: ``history_[t]`` belongs to the map after t
+        iterations. Methods that sample the data evaluate the objective only on the sample of the next iteration,
+        so that there is no value after the last one. Empty for closed forms.
+    n_features_in_ : int
+        Number of features.
     """
 
-    neighbor_metric: ClassVar[str] = "cosine"
+    metric: ClassVar[str] = "cosine"
     takes_dask: ClassVar[bool] = False  # whether ``fit`` takes dask arrays
     _parameter_constraints: ClassVar[dict] = {}  # scikit-learn checks the parameters that a subclass declares here
 
     n_features_in_: int
     components_: NDArray
+    similarity_: NDArray
     n_iter_: int
     history_: NDArray
 
@@ -54,44 +71,108 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     _listener: Callable[[int, float], None] | None = None
 
     def transform(self, X: Any) -> Any:
-        """Embed rows: X Lᵀ, plus the offset if there is one.
+        """Embed rows: X Lᵀ, plus the intercept if there is one.
 
         Parameters
         ----------
-        X : array-like, CSR matrix, BinaryRows or dask array of shape (n, D)
+        X : array-like, CSR matrix, BinaryRows or dask array of shape (n_samples, n_features)
             Rows to embed.
 
         Returns
         -------
-        ndarray of shape (n, d), or dask array if X is one
-            In the type of the map, float32 or float64.
+        ndarray of shape (n_samples, n_components), or dask array if X is one
+            Embedded rows, in the type of the map, float32 or float64.
         """
         check_is_fitted(self)
         X = X if is_dask(X) else self._check_rows(X, reset=False)
-        return embed(X, self.components_, getattr(self, "offset_", None))
+        return embed(X, self.components_, getattr(self, "intercept_", None))
 
-    def pair_distance(self, pairs: ArrayLike) -> NDArray:
-        """Return the distance ‖L x − L x'‖ of each pair.
+    def pair_score(self, pairs: Any) -> NDArray:
+        """Return the similarity of each pair by the learned metric; larger means more similar.
 
         Parameters
         ----------
-        pairs : array-like of shape (p, 2, D)
-            Pairs of rows.
-        """
-        check_is_fitted(self)
-        P = check_array(pairs, allow_nd=True, dtype=[np.float64, np.float32])
-        if P.ndim != 3 or P.shape[1:] != (2, self.n_features_in_):
-            raise ValueError(f"pairs must have the shape (p, 2, {self.n_features_in_}), got {P.shape}")
-        return np.linalg.norm((P[:, 0] - P[:, 1]) @ self.components_.T, axis=1)
+        pairs : array-like of shape (n_pairs, 2, n_features), or tuple of two
+            Pairs of rows. A tuple has the first and the second rows of all pairs as two matrices of shape
+            (n_pairs, n_features), each an array, a CSR matrix or BinaryRows.
 
-    def pair_score(self, pairs: ArrayLike) -> NDArray:
-        """Return minus the distance of each pair: larger means more similar."""
-        return -self.pair_distance(pairs)
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+            The cosine of the embedded rows, 0 if one of them is zero, for ``metric`` ``"cosine"``; minus their
+            distance for ``"euclidean"``; xᵀ W x' for ``"bilinear"``.
+        """
+        first, second = self._embed_pairs(pairs)
+        if self.metric == "euclidean":
+            return -_distances(first, second)
+        if self.metric == "bilinear":
+            return _inner_products(first @ self.similarity_, second)
+        return _inner_products(normalize(first), normalize(second))
+
+    def pair_distance(self, pairs: Any) -> NDArray:
+        """Return the distance of each pair by the learned metric.
+
+        Parameters
+        ----------
+        pairs : array-like of shape (n_pairs, 2, n_features), or tuple of two
+            Pairs of rows, as for :meth:`pair_score`.
+
+        Returns
+        -------
+        ndarray of shape (n_pairs,)
+            The Euclidean distance of the embedded rows for ``metric`` ``"euclidean"``. For ``"cosine"`` it is that
+            of the embedded rows scaled to unit length, √(2 − 2 cos), which is √2 if one of them is zero.
+
+        Raises
+        ------
+        ValueError
+            For ``"bilinear"``: a similarity that is not symmetric has no distance.
+        """
+        self._require_distance("pair_score")
+        if self.metric == "cosine":
+            return np.sqrt(np.maximum(2 - 2 * self.pair_score(pairs), 0))
+        return _distances(*self._embed_pairs(pairs))
 
     def get_mahalanobis_matrix(self) -> NDArray:
-        """Return LᵀL, of shape (D, D)."""
+        """Return LᵀL, the matrix of the learned inner product xᵀ LᵀL x' and of the distance ‖L x − L x'‖.
+
+        Cosines are those of this inner product; they do not take account of an intercept.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_features)
+            In the type of the map.
+
+        Raises
+        ------
+        MemoryError
+            If the matrix is larger than the memory of this machine.
+        ValueError
+            For ``metric`` ``"bilinear"``, which is not a Mahalanobis distance.
+        """
+        self._require_distance("similarity_")
         check_is_fitted(self)
+        require_square(self.n_features_in_, self.components_.dtype)
         return self.components_.T @ self.components_
+
+    def _require_distance(self, instead: str) -> None:
+        if self.metric == "bilinear":
+            raise ValueError(f"{type(self).__name__} learns a similarity, which has no distance; use {instead}")
+
+    def _embed_pairs(self, pairs: Any) -> tuple[Any, Any]:
+        """Return the embedded first and second rows of pairs."""
+        check_is_fitted(self)
+        if isinstance(pairs, tuple):
+            first, second = pairs
+            if first.shape != second.shape:
+                raise ValueError(f"both matrices of pairs must have one shape, got {first.shape}, {second.shape}")
+        else:
+            P = check_array(pairs, allow_nd=True, dtype=[np.float64, np.float32])
+            if P.ndim != 3 or P.shape[1:] != (2, self.n_features_in_):
+                raise ValueError(f"pairs must have the shape (n_pairs, 2, {self.n_features_in_}), got {P.shape}")
+            first, second = P[:, 0], P[:, 1]
+        first, second = self.transform(first), self.transform(second)
+        return first[:] if is_sparse(first) else first, second[:] if is_sparse(second) else second
 
     @property
     def _n_features_out(self) -> int:
@@ -189,6 +270,37 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             self._listener(len(history) - 1, float(history[-1]))
         if getattr(self, "verbose", 0):
             print(f"[{type(self).__name__}] {message}", flush=True)
+
+
+def require_square(n_features: int, dtype: Any) -> None:
+    """Raise MemoryError if a square matrix with a row per feature is larger than the memory of this machine."""
+    needed = n_features**2 * np.dtype(dtype).itemsize
+    if needed > physical_memory():
+        raise MemoryError(
+            f"a {n_features} × {n_features} matrix takes {needed / 1e9:,.0f} GB; use components_, pair_score or "
+            "pair_distance"
+        )
+
+
+def physical_memory() -> float:
+    """Return the bytes of memory of this machine; infinity if the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return np.inf
+
+
+def _inner_products(first: Any, second: Any) -> NDArray:
+    """Return the inner product of each row of one matrix with the same row of another."""
+    if sp.issparse(first) or sp.issparse(second):
+        return np.asarray(sp.csr_matrix(first).multiply(second).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", first, second)
+
+
+def _distances(first: Any, second: Any) -> NDArray:
+    """Return the distance of each row of one matrix to the same row of another."""
+    difference = first - second
+    return np.sqrt(_inner_products(difference, difference))
 
 
 def require_solution(name: str, *parts: NDArray) -> None:

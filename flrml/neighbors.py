@@ -10,19 +10,18 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import unique_labels
 
-from flrml.binary import RunRows
-from flrml.rows import check_rows, is_dask, is_sparse, normalize, product
-from flrml.threads import in_threads, one_blas_thread
+from flrml.rows import RunRows, check_rows, is_dask, is_sparse, normalize, product
+from flrml.rows.threads import in_threads, one_blas_thread
 
 Vote = Callable[[NDArray, NDArray], NDArray]
 
 METRICS = ("cosine", "euclidean", "bilinear")
-BLOCK_VALUES = 2**24  # similarities held at once
-DENSE_ABOVE = 0.03  # share of non-zeros from which dense products are faster than sparse ones
-DENSE_VALUES = 2**28  # of training rows at most that are stored dense
+BLOCK_SIMILARITIES = 2**24  # similarities held at once
+DENSE_SHARE = 0.03  # share of non-zeros from which dense products are faster than sparse ones
+DENSE_TRAIN_VALUES = 2**28  # of training rows at most that are stored dense
 MOST_PASSES = 10  # up to this many neighbours, passes over a block in cache are faster than a partition
 CACHED_ROWS, CACHED_COLUMNS = 256, 8192  # of a block of cosines that stays in the processor's cache
-TEST_VALUES = 2**26  # of test rows that are stored dense at once
+DENSE_TEST_VALUES = 2**26  # of test rows that are stored dense at once
 
 
 def nearest(
@@ -34,11 +33,11 @@ def nearest(
     ----------
     train, test : ndarray, CSR matrix, BinaryRows or dask array
         Rows of embeddings, or of the data themselves.
-    n_neighbors : int, default 5
+    n_neighbors : int, default=5
         Number of neighbours; at most the number of training rows.
     metric : {"cosine", "euclidean", "bilinear"}
         Larger cosine, smaller distance, or larger similarity xᵀ W x' is nearer.
-    W : ndarray of shape (D, D), optional
+    W : ndarray of shape (n_features, n_features), optional
         For ``"bilinear"``; the identity if it is left out.
 
     Returns
@@ -64,7 +63,7 @@ def nearest(
 
         return nearest_in_blocks(train, test, n_neighbors, metric=metric, W=W)
     k = min(n_neighbors, train.shape[0])
-    large = np.prod(train.shape) >= DENSE_VALUES
+    large = np.prod(train.shape) >= DENSE_TRAIN_VALUES
     if isinstance(train, RunRows) and large and metric == "cosine":  # with column numbers they might not fit
         return _search_blocks(train, test, k, metric, W)
     train_rows: Any = train[:] if is_sparse(train) else np.asarray(train)
@@ -77,7 +76,7 @@ def nearest(
 
         distances, indices = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(train_rows).kneighbors(test)
         return indices, distances**2
-    if is_sparse(train) and train_rows.nnz > DENSE_ABOVE * np.prod(train.shape) and not large:
+    if is_sparse(train) and train_rows.nnz > DENSE_SHARE * np.prod(train.shape) and not large:
         train_rows = train_rows.toarray()
     return _search_blocks(train_rows, test, k, metric, W)
 
@@ -130,9 +129,9 @@ def _search_blocks(train_rows: Any, test: Any, k: int, metric: str, W: NDArray |
     indices = np.empty((test.shape[0], k), dtype=np.int64)
     distances = np.empty((test.shape[0], k))
     lengths = _squared_lengths(train_rows) if metric == "euclidean" else None
-    step = max(1, BLOCK_VALUES // train_rows.shape[0])
+    step = max(1, BLOCK_SIMILARITIES // train_rows.shape[0])
     if isinstance(train_rows, RunRows):
-        step = max(1, min(step, TEST_VALUES // test.shape[1]))
+        step = max(1, min(step, DENSE_TEST_VALUES // test.shape[1]))
     for start in range(0, test.shape[0], step):
         block = slice(start, min(start + step, test.shape[0]))
         rows = test[block]
@@ -208,14 +207,14 @@ def knn_accuracy(
         Rows of embeddings, or of the data themselves.
     y_train, y_test : array-like
         Their labels.
-    n_neighbors : int, default 5
+    n_neighbors : int, default=5
         Neighbours that vote.
-    metric : {"cosine", "euclidean", "bilinear"}, default "cosine"
+    metric : {"cosine", "euclidean", "bilinear"}, default="cosine"
         Larger cosine, smaller distance, or larger similarity xᵀ W x' is nearer.
-    vote : callable, default :func:`flrml.neighbors.majority_vote`
+    vote : callable, default=:func:`flrml.neighbors.majority_vote`
         Chooses a class from the labels and squared distances of a row's neighbours.
         :func:`flrml.reference.farthest_vote` is that of the authors' code.
-    W : ndarray of shape (D, D), optional
+    W : ndarray of shape (n_features, n_features), optional
         Matrix of the bilinear similarity.
 
     Examples

@@ -192,15 +192,15 @@ def decompose(
 
     Parameters
     ----------
-    X : array-like, CSR matrix, BinaryRows or RowOperator of shape (n, D)
+    X : array-like, CSR matrix, BinaryRows or RowOperator of shape (n_samples, n_features)
         Data, float32 or float64, in memory or in a memory map.
-    max_rank : int, default 3000
+    max_rank : int, default=3000
         Keep at most this many singular values.
     method : {"auto", "gram", "randomized"}
         ``"gram"`` is exact; ``"auto"`` takes it unless the randomized method is several times cheaper.
-    smallest : float, default 0
+    smallest : float, default=0
         Drop singular values up to this size, besides those up to 1e-6 of the largest.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the randomized method.
 
     Returns

@@ -17,7 +17,7 @@ AVERAGING = 0.85
 FIRST_STEP = 1e-3
 SMALLEST_STEP, LARGEST_STEP = 1e-20, 1e20
 MAX_TRIALS = 25
-WELL_CONDITIONED = 0.01  # ratio of squared singular values above which a Gram matrix does in place of an SVD
+POLAR_GRAM_RATIO = 0.01  # ratio of squared singular values above which a Gram matrix does in place of an SVD
 
 
 class Problem(Protocol):
@@ -127,7 +127,7 @@ def project(P: NDArray, G: NDArray) -> NDArray:
 def polar(Y: NDArray) -> NDArray:
     """Nearest matrix with orthonormal columns: the polar factor of Y."""
     squares, U = np.linalg.eigh(Y.T @ Y)
-    if squares[0] > WELL_CONDITIONED * squares[-1]:  # a third of the time of an SVD, and as accurate
+    if squares[0] > POLAR_GRAM_RATIO * squares[-1]:  # a third of the time of an SVD, and as accurate
         return Y @ ((U / np.sqrt(squares)) @ U.T)
     left, _, right = np.linalg.svd(Y, full_matrices=False)
     return left @ right

@@ -19,16 +19,16 @@ def draw_triplets(y: ArrayLike, n_triplets: int = 5, random_state: Any = None) -
 
     Parameters
     ----------
-    y : array-like of shape (n,)
+    y : array-like of shape (n_samples,)
         Labels, of any type that NumPy can sort.
-    n_triplets : int, default 5
+    n_triplets : int, default=5
         Triplets per sample.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed.
 
     Returns
     -------
-    ndarray of shape (m, 3), int64
+    ndarray of shape (n_triplets, 3), int64
         Row numbers (i, j, k), ordered by anchor. A sample that is alone in its class has no positive and hence
         no triplet; one warning counts such samples.
 
@@ -81,7 +81,7 @@ def check_triplets(triplets: ArrayLike, n: int) -> NDArray[np.int64]:
 
     Parameters
     ----------
-    triplets : array-like of shape (m, 3)
+    triplets : array-like of shape (n_triplets, 3)
         Row numbers (i, j, k), three different ones each.
     n : int
         Number of samples that they refer to.
@@ -123,7 +123,7 @@ class TripletsByAnchor:
 
     Parameters
     ----------
-    triplets : ndarray of shape (m, 3)
+    triplets : ndarray of shape (n_triplets, 3)
         Row numbers (i, j, k), in any order.
     """
 

@@ -41,7 +41,7 @@ def fitted(name, data, X=None, **overrides):
 def test_contract(name, small_digits):
     model = fitted(name, small_digits)
     train, test = model.transform(small_digits.X), model.transform(small_digits.X_test)
-    metric = METHODS[name].neighbor_metric
+    metric = METHODS[name].metric
     accuracy = knn_accuracy(
         train, small_digits.y, test, small_digits.y_test, metric=metric, W=getattr(model, "similarity_", None)
     )

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import normalize
 
 from flrml import BinaryRows, neighbors
-from flrml.binary import RunRows, find_runs
 from flrml.neighbors import knn_accuracy, knn_predict, majority_vote, nearest
 from flrml.reference import farthest_vote
+from flrml.rows.binary import RunRows, find_runs
 
 
 def embeddings(n, seed, dtype=np.float64):
@@ -22,10 +22,10 @@ def embeddings(n, seed, dtype=np.float64):
 @pytest.mark.parametrize("dense_above", [0.0, 1.0], ids=["densified", "sparse"])
 @pytest.mark.parametrize("k", [5, 20])
 def test_neighbours_equal_a_brute_force_search(metric, dtype, block, dense_above, k, monkeypatch):
-    monkeypatch.setattr(neighbors, "BLOCK_VALUES", block**2)
+    monkeypatch.setattr(neighbors, "BLOCK_SIMILARITIES", block**2)
     monkeypatch.setattr(neighbors, "CACHED_ROWS", block)
     monkeypatch.setattr(neighbors, "CACHED_COLUMNS", block)
-    monkeypatch.setattr(neighbors, "DENSE_ABOVE", dense_above)
+    monkeypatch.setattr(neighbors, "DENSE_SHARE", dense_above)
     train, test = embeddings(80, 0, dtype), embeddings(30, 1, dtype)
     found = [
         nearest(train, test, k, metric=metric),
@@ -104,8 +104,8 @@ def test_many_runs_are_searched_as_they_are(monkeypatch, kind):
     rows = RunRows(indptr, runs, 40, np.float64)
     test = {"runs": rows, "csr": sparse, "dense": ones}[kind]
     expected = nearest(sparse, sparse)[1]
-    monkeypatch.setattr(neighbors, "DENSE_VALUES", 1)
-    monkeypatch.setattr(neighbors, "TEST_VALUES", 7 * 40)
+    monkeypatch.setattr(neighbors, "DENSE_TRAIN_VALUES", 1)
+    monkeypatch.setattr(neighbors, "DENSE_TEST_VALUES", 7 * 40)
     monkeypatch.setattr(RunRows, "_csr", None if kind != "runs" else RunRows._csr)  # the training rows stay runs
     assert np.allclose(nearest(rows, test)[1], expected, atol=1e-7)
 

@@ -4,7 +4,6 @@ These are what one would pick for labelled text. A map has no intercept, so that
 are left out. Rows are compared by their nearest neighbours, as for every other method, not by the largest value.
 """
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,18 +14,16 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from flrml.baselines.common import Baseline, ValidatedMetric
+from flrml.folds import split_labels
+from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL
 from flrml.neighbors import knn_accuracy
-from flrml.ridge.selection import held_out
-from flrml.ridge.supervision import Labels
 from flrml.rows import gram
-from flrml.wide import is_wide, lift, with_inner_products
+from flrml.rows.wide import is_wide, lift, with_inner_products
 
-DENSE_VALUES = 2**26  # of sparse rows that are made dense at most,
-FILLED = 0.1  # and the share of them that is stored at least
-POSITIVE = Interval(Real, 0, None, closed="neither")
+MAX_DENSE_VALUES = 2**26  # of sparse rows that are made dense at most,
+MIN_FILLED_SHARE = 0.1  # and the share of them that is stored at least
 
 
 class _LinearClassifier(Baseline):
@@ -36,8 +33,8 @@ class _LinearClassifier(Baseline):
     held-out rows.
     """
 
-    neighbor_metric = ValidatedMetric()
-    neighbor_metric_: str
+    metric = ValidatedMetric()
+    metric_: str
 
     def _classifier(self, random: np.random.RandomState) -> Any:
         raise NotImplementedError
@@ -48,19 +45,20 @@ class _LinearClassifier(Baseline):
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         X = X[:] if not isinstance(X, np.ndarray) else X  # scikit-learn takes arrays and CSR matrices
         size = np.prod(X.shape)
-        if sp.issparse(X) and size <= DENSE_VALUES and X.nnz > FILLED * size:
+        if sp.issparse(X) and size <= MAX_DENSE_VALUES and X.nnz > MIN_FILLED_SHARE * size:
             X = X.toarray()  # which scikit-learn solves directly, in half the time
         label, random = self._check_classes(X, y), check_random_state(self.random_state)
         # The classifiers depend on inner products alone, and of few wide rows scikit-learn forms those each time.
         E = with_inner_products(gram(X)) if is_wide(X.shape) else X
-        right = dict.fromkeys(ValidatedMetric.CHOICES, 0.0)
-        for rows, held in held_out(Labels(label, groups), random):
+        correct = dict.fromkeys(ValidatedMetric.CHOICES, 0.0)
+        for rows, validation in split_labels(label, groups, random):
             if len(np.unique(label[rows])) > 1:
                 W = self._coefficients(E[rows], label[rows], random).T
-                Y, Y_held = E[rows] @ W, E[held] @ W
-                for metric in right:
-                    right[metric] += len(held) * knn_accuracy(Y, label[rows], Y_held, label[held], metric=metric)
-        self.neighbor_metric_ = max(right, key=right.__getitem__)
+                Y, Y_validation = E[rows] @ W, E[validation] @ W
+                for metric in correct:
+                    accuracy = knn_accuracy(Y, label[rows], Y_validation, label[validation], metric=metric)
+                    correct[metric] += len(validation) * accuracy
+        self.metric_ = max(correct, key=correct.__getitem__)
         W = self._coefficients(E, label, random)
         if E is not X:
             W = lift(X, E, W.T).T
@@ -76,24 +74,20 @@ class RidgeClassifierControl(_LinearClassifier):
 
     Parameters
     ----------
-    alpha : float, default 1.0
+    alpha : float, default=1.0
         Penalty, as scikit-learn has it.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the rows that are held out.
 
     Attributes
     ----------
     components_ : ndarray of shape (C, D), or (1, D) for two classes
         The coefficients.
-    neighbor_metric_ : {"cosine", "euclidean"}
+    metric_ : {"cosine", "euclidean"}
         How embedded rows are compared.
-    n_iter_ : int
-        1.
-    history_ : ndarray of shape (0,)
-        Empty.
     """
 
-    _parameter_constraints: ClassVar[dict] = {"alpha": [POSITIVE], "random_state": ["random_state"]}
+    _parameter_constraints: ClassVar[dict] = {"alpha": [POSITIVE_REAL], "random_state": ["random_state"]}
 
     def __init__(self, alpha: float = 1.0, *, random_state: Any = None):
         self.alpha = alpha
@@ -108,28 +102,24 @@ class LogisticControl(_LinearClassifier):
 
     Parameters
     ----------
-    C : float, default 1.0
+    C : float, default=1.0
         Inverse of the penalty, as scikit-learn has it.
-    max_iter : int, default 1000
+    max_iter : int, default=1000
         Largest number of iterations.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the rows that are held out.
 
     Attributes
     ----------
     components_ : ndarray of shape (C, D), or (1, D) for two classes
         The coefficients.
-    neighbor_metric_ : {"cosine", "euclidean"}
+    metric_ : {"cosine", "euclidean"}
         How embedded rows are compared.
-    n_iter_ : int
-        1.
-    history_ : ndarray of shape (0,)
-        Empty.
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        "C": [POSITIVE],
-        "max_iter": [Interval(Real, 1, None, closed="left")],
+        "C": [POSITIVE_REAL],
+        "max_iter": [POSITIVE_INTEGER],
         "random_state": ["random_state"],
     }
 

@@ -9,29 +9,30 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 from flrml.exceptions import NoSolutionError
 from flrml.metric import POSITIVE_INTEGER, LowRankMetric
 from flrml.neighbors import nearest
 from flrml.spectrum import Spectrum, decompose
 
-BLOCK_VALUES = 2**22  # values of a temporary array that is made block by block
+TEMPORARY_VALUES = 2**22  # size of temporary arrays, which are made block by block
 
 
 class ValidatedMetric:
-    """Class attribute ``neighbor_metric`` of methods that choose it in ``fit``: then ``neighbor_metric_``."""
+    """Class attribute ``metric`` of methods that choose it in ``fit``: then ``metric_``."""
 
     CHOICES = ("cosine", "euclidean")
 
     def __get__(self, estimator: Any, owner: type) -> str:
         """Return the metric chosen, or the first choice before ``fit``."""
-        return getattr(estimator, "neighbor_metric_", self.CHOICES[0])
+        return getattr(estimator, "metric_", self.CHOICES[0])
 
 
 class Baseline(LowRankMetric):
     """A method to compare with."""
 
-    neighbor_metric: ClassVar[str] = "euclidean"
+    metric: ClassVar[str] = "euclidean"
     _parameter_constraints: ClassVar[dict] = {
         "n_components": [POSITIVE_INTEGER],
         "n_triplets": [POSITIVE_INTEGER],
@@ -51,6 +52,8 @@ class ReducedBaseline(Baseline):
     """A baseline that learns on the reduced data Z = V Σ of a thin SVD."""
 
     max_rank: int
+    n_triplets: int
+    random_state: Any
     _parameter_constraints: ClassVar[dict] = {**Baseline._parameter_constraints, "max_rank": [POSITIVE_INTEGER]}
 
     def _reduce(self, X: Any, spectrum: Spectrum | None, random: np.random.RandomState) -> "Reduced":
@@ -59,6 +62,21 @@ class ReducedBaseline(Baseline):
         elif not spectrum.is_bound_to(X):
             spectrum = spectrum.bind(X)
         return Reduced.of(spectrum, self.max_rank)
+
+    def _reduce_labels(self, X: Any, y: Any, spectrum: Spectrum | None) -> tuple[NDArray, "Reduced", Any]:
+        """Validate the input; return class numbers, reduced data and the random state."""
+        X = self._check_rows(X, reset=True, ensure_min_samples=3)
+        label, random = self._check_classes(X, y), check_random_state(self.random_state)
+        return label, self._reduce(X, spectrum, random), random
+
+    def _reduce_triplets(
+        self, X: Any, y: Any, triplets: Any, spectrum: Spectrum | None
+    ) -> tuple[NDArray, "Reduced", Any]:
+        """Validate the input; return triplets, reduced data and the random state."""
+        X = self._check_rows(X, reset=True, ensure_min_samples=3)
+        random = check_random_state(self.random_state)
+        T = self._check_triplets(X, y, triplets, self.n_triplets, random)
+        return T, self._reduce(X, spectrum, random), random
 
 
 @dataclass(frozen=True)
@@ -135,8 +153,8 @@ def scatter(Z: NDArray, K: sp.csr_matrix) -> NDArray[np.float64]:
     """Zᵀ K Z in float64, without a copy of Z in another type."""
     n, r = Z.shape
     out = np.zeros((r, r))
-    width = max(1, 4 * BLOCK_VALUES // n)
-    height = max(1, BLOCK_VALUES // r)
+    width = max(1, 4 * TEMPORARY_VALUES // n)
+    height = max(1, TEMPORARY_VALUES // r)
     for left in range(0, r, width):
         columns = slice(left, left + width)
         KZ = K @ Z[:, columns].astype(np.float64)
@@ -149,7 +167,7 @@ def scatter(Z: NDArray, K: sp.csr_matrix) -> NDArray[np.float64]:
 def squared_distances(Y: NDArray, a: NDArray, b: NDArray) -> NDArray:
     """‖y_a − y_b‖² of each pair of rows, a block of pairs at a time."""
     out = np.empty(len(a), dtype=Y.dtype)
-    step = max(1, BLOCK_VALUES // max(Y.shape[1], 1))
+    step = max(1, TEMPORARY_VALUES // max(Y.shape[1], 1))
     for start in range(0, len(a), step):
         block = slice(start, start + step)
         difference = Y[a[block]] - Y[b[block]]
@@ -160,7 +178,7 @@ def squared_distances(Y: NDArray, a: NDArray, b: NDArray) -> NDArray:
 def inner_products(Y: NDArray, Z: NDArray, a: NDArray, b: NDArray) -> NDArray:
     """y_a · z_b of each pair, a block of pairs at a time."""
     out = np.empty(len(a), dtype=np.result_type(Y, Z))
-    step = max(1, BLOCK_VALUES // max(Y.shape[1], 1))
+    step = max(1, TEMPORARY_VALUES // max(Y.shape[1], 1))
     for start in range(0, len(a), step):
         block = slice(start, start + step)
         out[block] = np.einsum("ij,ij->i", Y[a[block]], Z[b[block]])

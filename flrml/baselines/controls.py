@@ -9,6 +9,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from flrml.baselines.common import Baseline, ReducedBaseline
+from flrml.metric import require_square
 from flrml.spectrum import Spectrum
 
 
@@ -24,13 +25,9 @@ class CosineControl(_Unsupervised, Baseline):
 
     Attributes
     ----------
-    n_iter_ : int
-        0.
-    history_ : ndarray of shape (0,)
-        Empty.
     """
 
-    neighbor_metric: ClassVar[str] = "cosine"
+    metric: ClassVar[str] = "cosine"
     _parameter_constraints: ClassVar[dict] = {}
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -45,14 +42,10 @@ class CosineControl(_Unsupervised, Baseline):
         check_is_fitted(self)
         return self._check_rows(X, reset=False, lazy=True)
 
-    def pair_distance(self, pairs: Any) -> NDArray:
-        """Distance ‖x − x'‖ of each pair of rows, given with the shape (p, 2, D)."""
-        P = np.asarray(pairs)
-        return np.linalg.norm(P[:, 0] - P[:, 1], axis=1)
-
     def get_mahalanobis_matrix(self) -> NDArray:
-        """Return the identity, of shape (D, D)."""
+        """Return the identity, of shape (n_features, n_features)."""
         check_is_fitted(self)
+        require_square(self.n_features_in_, np.float64)
         return np.eye(self.n_features_in_)
 
     @property
@@ -65,27 +58,21 @@ class SVDControl(_Unsupervised, ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Number of directions.
-    whiten : bool, default False
+    whiten : bool, default=False
         Scale every direction to the same length, as FLRML's start does.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the randomized SVD, if that is used.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map: Uᵀ, or Σ⁻¹Uᵀ if ``whiten`` is set.
-    n_iter_ : int
-        0.
-    history_ : ndarray of shape (0,)
-        Empty.
     """
 
-    neighbor_metric: ClassVar[str] = "cosine"
-    _parameter_constraints: ClassVar[dict] = {
-        name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "random_state")
-    } | {"whiten": ["boolean"]}
+    metric: ClassVar[str] = "cosine"
+    _parameter_constraints: ClassVar[dict] = {**ReducedBaseline._parameter_constraints, "whiten": ["boolean"]}
 
     def __init__(self, n_components: int = 100, *, whiten: bool = False, random_state: Any = None):
         self.n_components = n_components

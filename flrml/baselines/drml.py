@@ -1,7 +1,6 @@
 """DRML: a subspace and a metric in it, by conjugate gradients on their manifold."""
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,11 +9,10 @@ from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from flrml import stiefel
 from flrml.baselines.common import (
-    POSITIVE_INTEGER,
     Baseline,
     Reduced,
     laplacian,
@@ -24,6 +22,7 @@ from flrml.baselines.common import (
 from flrml.exceptions import NoSolutionError
 from flrml.extras import require
 from flrml.loss import softplus
+from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, POSITIVE_REAL
 from flrml.rows import product, product_transposed
 from flrml.spectrum import decompose
 
@@ -43,29 +42,29 @@ class DRML(Baseline):
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Dimension d of the subspace.
-    threshold : float, default 1.0
+    threshold : float, default=1.0
         Squared distance u that separates similar from dissimilar pairs.
-    lam : float, default 1e-3
+    lam : float, default=1e-3
         Weight λ of the pull of M to the identity.
-    init : {"svd", "random"}, default "svd"
+    init : {"svd", "random"}, default="svd"
         Start W in the leading singular vectors or in random directions; on text the latter shrink all distances to
         almost nothing, and so the gradient.
-    max_iter : int, default 30
+    max_iter : int, default=30
         Largest number of iterations.
-    tol : float, default 1e-6
+    tol : float, default=1e-6
         Norm of the gradient below which the search stops.
-    n_triplets : int, default 5
+    n_triplets : int, default=5
         Random triplets per sample, if labels are given.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed for triplets and start.
-    verbose : int, default 0
+    verbose : int, default=0
         Print the optimiser's lines if positive.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map L = M^½ Wᵀ.
     n_iter_ : int
         Iterations done.
@@ -75,11 +74,11 @@ class DRML(Baseline):
 
     _parameter_constraints: ClassVar[dict] = {
         **Baseline._parameter_constraints,
-        "threshold": [Interval(Real, 0, None, closed="neither")],
-        "lam": [Interval(Real, 0, None, closed="left")],
+        "threshold": [POSITIVE_REAL],
+        "lam": [NONNEGATIVE_REAL],
         "init": [StrOptions({"svd", "random"})],
         "max_iter": [POSITIVE_INTEGER],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        "tol": [NONNEGATIVE_REAL],
     }
 
     def __init__(

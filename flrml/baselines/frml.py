@@ -1,7 +1,6 @@
 """FRML: descent over positive semi-definite matrices of a fixed rank."""
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,11 +9,8 @@ import sklearn.neighbors  # noqa: F401  # else the first fit would import it
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from flrml.baselines.common import (
-    POSITIVE_INTEGER,
     ReducedBaseline,
     laplacian,
     neighbors_outside,
@@ -22,11 +18,12 @@ from flrml.baselines.common import (
     squared_distances,
 )
 from flrml.loss import softplus
+from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER
 from flrml.spectrum import Spectrum
+from flrml.stiefel import SUFFICIENT_DECREASE
 
 SMALLEST_WEIGHT = 1e-8  # of the largest; W has its inverse in the retraction
-SUFFICIENT_DECREASE = 1e-4
-MAX_TRIALS = 30
+MAX_BACKTRACKS = 30
 
 
 class FRML(ReducedBaseline):
@@ -44,26 +41,26 @@ class FRML(ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Rank d.
-    lam : float, default 1e-6
+    lam : float, default=1e-6
         Weight λ of the squared norm.
-    n_neighbors : int, default 5
+    n_neighbors : int, default=5
         Neighbours within and outside the class.
-    max_iter : int, default 100
+    max_iter : int, default=100
         Largest number of iterations.
-    tol : float, default 1e-4
+    tol : float, default=1e-4
         Relative change of the objective below which the descent stops.
-    max_rank : int, default 3000
+    max_rank : int, default=3000
         Largest number of singular directions.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the randomized SVD, if that is used.
-    verbose : int, default 0
+    verbose : int, default=0
         Print a line per iteration if positive.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map L = diag(√s) Qᵀ Uᵀ.
     n_iter_ : int
         Iterations done.
@@ -72,13 +69,11 @@ class FRML(ReducedBaseline):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        name: ReducedBaseline._parameter_constraints[name]
-        for name in ("n_components", "max_rank", "random_state", "verbose")
-    } | {
-        "lam": [Interval(Real, 0, None, closed="left")],
+        **ReducedBaseline._parameter_constraints,
+        "lam": [NONNEGATIVE_REAL],
         "n_neighbors": [POSITIVE_INTEGER],
         "max_iter": [POSITIVE_INTEGER],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        "tol": [NONNEGATIVE_REAL],
     }
 
     def __init__(
@@ -105,9 +100,7 @@ class FRML(ReducedBaseline):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None) -> "FRML":
         """Learn the metric from labels; see :meth:`flrml.FLRML.fit` for the arguments."""
-        X = self._check_rows(X, reset=True, ensure_min_samples=3)
-        label = self._check_classes(X, y)
-        reduced = self._reduce(X, spectrum, check_random_state(self.random_state))
+        label, reduced, _ = self._reduce_labels(X, y, spectrum)
         Z = reduced.Z
         d = self._check_directions(self.n_components, reduced.rank, f"the rank {reduced.rank} of the data")
         problem = Objective.of_labels(Z, label, self.n_neighbors, self.lam)
@@ -125,7 +118,7 @@ class FRML(ReducedBaseline):
                 step, float(np.linalg.norm(s)) / xi.squared_norm() ** 0.5
             )  # moves W by its own length at most
             decrease = SUFFICIENT_DECREASE * xi.squared_norm()
-            for _ in range(MAX_TRIALS):
+            for _ in range(MAX_BACKTRACKS):
                 Q_next, s_next = xi.retract(s, -step)
                 trial = problem.value(Q_next, s_next)
                 if trial <= value - step * decrease:

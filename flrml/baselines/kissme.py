@@ -1,17 +1,15 @@
 """KISSME: a metric from the covariances of similar and of dissimilar differences."""
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from flrml.baselines.common import ReducedBaseline, laplacian, psd_factor, scatter
 from flrml.exceptions import NoSolutionError
+from flrml.metric import NONNEGATIVE_REAL
 from flrml.spectrum import Spectrum
 
 
@@ -29,33 +27,29 @@ class KISSME(ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Largest rank of the metric.
-    lam : float, default 1.0
+    lam : float, default=1.0
         Weight λ of the dissimilar pairs.
-    ridge : float, default 1e-2
+    ridge : float, default=1e-2
         Multiple of the mean eigenvalue that is added to S and D each.
-    n_triplets : int, default 5
+    n_triplets : int, default=5
         Random triplets per sample, if labels are given.
-    max_rank : int, default 100
+    max_rank : int, default=100
         Largest number of singular directions that the metric sees.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed for triplets.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map L.
-    n_iter_ : int
-        1; the solution is closed-form.
-    history_ : ndarray of shape (0,)
-        Empty, for there are no iterations.
     """
 
     _parameter_constraints: ClassVar[dict] = {
         **ReducedBaseline._parameter_constraints,
-        "lam": [Interval(Real, 0, None, closed="left")],
-        "ridge": [Interval(Real, 0, None, closed="left")],
+        "lam": [NONNEGATIVE_REAL],
+        "ridge": [NONNEGATIVE_REAL],
     }
 
     def __init__(
@@ -78,10 +72,7 @@ class KISSME(ReducedBaseline):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, triplets: Any = None, spectrum: Spectrum | None = None) -> "KISSME":
         """Learn the metric from labels or triplets; see :meth:`flrml.FLRML.fit` for the arguments."""
-        X = self._check_rows(X, reset=True, ensure_min_samples=3)
-        random = check_random_state(self.random_state)
-        T = self._check_triplets(X, y, triplets, self.n_triplets, random)
-        reduced = self._reduce(X, spectrum, random)
+        T, reduced, _ = self._reduce_triplets(X, y, triplets, spectrum)
         S, D = (regularized(C, self.ridge) for C in pair_covariances(reduced.Z, T))
         M = metric_of(S, D, self.lam)
         Lz = reduced.strongest(psd_factor(M), self.n_components)

@@ -1,7 +1,6 @@
 """Linear discriminant analysis on the reduced data: by scikit-learn, and with a shrinkage that is validated."""
 
 from itertools import product
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,13 +10,12 @@ import sklearn.neighbors  # noqa: F401  # else the first fit would import them
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from flrml.baselines.common import ReducedBaseline, ValidatedMetric, no_solution_if_singular
+from flrml.folds import split_labels
+from flrml.metric import UNIT_INTERVAL
 from flrml.neighbors import knn_accuracy
-from flrml.ridge.selection import held_out
-from flrml.ridge.supervision import Labels
 from flrml.spectrum import Spectrum
 
 SHRINKAGES = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
@@ -31,28 +29,25 @@ class LDA(ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Largest number of directions.
-    shrinkage : float, "auto" or None, default 0.3
+    shrinkage : float, "auto" or None, default=0.3
         Weight of the mean variance in the covariance within classes.
-    max_rank : int, default 3000
+    max_rank : int, default=3000
         Largest number of singular directions.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the randomized SVD, if that is used.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map.
-    n_iter_ : int
-        1; the solution is closed-form.
-    history_ : ndarray of shape (0,)
-        Empty.
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "max_rank", "random_state")
-    } | {"shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None]}
+        **ReducedBaseline._parameter_constraints,
+        "shrinkage": [UNIT_INTERVAL, StrOptions({"auto"}), None],
+    }
 
     def __init__(
         self,
@@ -70,9 +65,7 @@ class LDA(ReducedBaseline):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None) -> "LDA":
         """Learn the directions from labels; see :meth:`flrml.FLRML.fit` for the arguments."""
-        X = self._check_rows(X, reset=True, ensure_min_samples=3)
-        label = self._check_classes(X, y)
-        reduced = self._reduce(X, spectrum, check_random_state(self.random_state))
+        label, reduced, _ = self._reduce_labels(X, y, spectrum)
         d = min(self.n_components, int(label.max()), reduced.rank)
         solver = LinearDiscriminantAnalysis(solver="eigen", shrinkage=self.shrinkage, n_components=d)
         with no_solution_if_singular(type(self).__name__):
@@ -83,39 +76,32 @@ class LDA(ReducedBaseline):
 
 
 class TunedLDA(ReducedBaseline):
-    """Linear discriminant analysis whose shrinkage is chosen by 5-NN on training rows held out.
+    """Linear discriminant analysis whose shrinkage is chosen by 5-NN on validation rows.
 
-    The held-out rows are those on which :class:`flrml.RidgeFLRML` makes its choices; groups stay together. They
-    also decide between cosine and Euclidean distance: two classes have a single direction, in which the cosine
-    tells no more than the sign.
+    The validation rows are split off as for :class:`flrml.RidgeFLRML`; groups stay together. They also decide
+    between cosine and Euclidean distance: two classes have a single direction, in which the cosine is no more than
+    a sign.
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Largest number of directions; there is at most one fewer than there are classes.
-    max_rank : int, default 3000
+    max_rank : int, default=3000
         Largest number of singular directions.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the rows that are held out, and of the randomized SVD.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map.
     shrinkage_ : float
         The shrinkage chosen.
-    neighbor_metric_ : {"cosine", "euclidean"}
+    metric_ : {"cosine", "euclidean"}
         How embedded rows are compared.
-    n_iter_ : int
-        1; the solution is closed-form.
-    history_ : ndarray of shape (0,)
-        Empty.
     """
 
-    neighbor_metric = ValidatedMetric()
-    _parameter_constraints: ClassVar[dict] = {
-        name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "max_rank", "random_state")
-    }
+    metric = ValidatedMetric()
 
     def __init__(self, n_components: int = 100, *, max_rank: int = 3000, random_state: Any = None):
         self.n_components = n_components
@@ -125,23 +111,21 @@ class TunedLDA(ReducedBaseline):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None, groups: Any = None) -> "TunedLDA":
         """Learn the directions from labels; see :meth:`flrml.FLRML.fit` for the arguments."""
-        X = self._check_rows(X, reset=True, ensure_min_samples=3)
-        label, random = self._check_classes(X, y), check_random_state(self.random_state)
-        reduced = self._reduce(X, spectrum, random)
+        label, reduced, random = self._reduce_labels(X, y, spectrum)
         Z = reduced.Z
-        supervision = Labels(label, self._check_groups(X, groups))
-        parts = [(rows, held, _Scatter(Z[rows], label[rows])) for rows, held in held_out(supervision, random)]
+        splits = split_labels(label, self._check_groups(Z, groups), random)
+        parts = [(rows, validation, _Scatter(Z[rows], label[rows])) for rows, validation in splits]
 
-        right = dict.fromkeys(product(SHRINKAGES, ValidatedMetric.CHOICES), 0.0)
+        correct = dict.fromkeys(product(SHRINKAGES, ValidatedMetric.CHOICES), 0.0)
         for shrinkage in SHRINKAGES:
-            for rows, held, scatter in parts:
+            for rows, validation, scatter in parts:
                 W = scatter.discriminants(shrinkage, self.n_components)
-                Y, Y_held = Z[rows] @ W, Z[held] @ W
+                Y, Y_validation = Z[rows] @ W, Z[validation] @ W
                 for metric in ValidatedMetric.CHOICES:
-                    accuracy = knn_accuracy(Y, label[rows], Y_held, label[held], metric=metric)
-                    right[shrinkage, metric] += len(held) * accuracy
+                    accuracy = knn_accuracy(Y, label[rows], Y_validation, label[validation], metric=metric)
+                    correct[shrinkage, metric] += len(validation) * accuracy
         default = (SHRINKAGES[3], ValidatedMetric.CHOICES[0])
-        self.shrinkage_, self.neighbor_metric_ = max(right, key=right.__getitem__) if parts else default
+        self.shrinkage_, self.metric_ = max(correct, key=correct.__getitem__) if parts else default
         W = _Scatter(Z, label).discriminants(self.shrinkage_, self.n_components)
         self._set_result(reduced.lift(W.T))
         return self

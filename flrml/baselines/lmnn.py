@@ -1,7 +1,6 @@
 """LMNN: neighbours of the own class near, samples of other classes a margin farther."""
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,20 +9,18 @@ import scipy.sparse as sp
 import sklearn.neighbors  # noqa: F401  # else the first fit would import it
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from flrml.baselines.common import (
-    POSITIVE_INTEGER,
+    TEMPORARY_VALUES,
     ReducedBaseline,
     laplacian,
     neighbors_outside,
     neighbors_within,
     squared_distances,
 )
+from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, UNIT_INTERVAL
 from flrml.spectrum import Spectrum
-
-BLOCK_HINGES = 2**22
 
 
 class LMNN(ReducedBaseline):
@@ -40,32 +37,32 @@ class LMNN(ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Number of directions.
-    n_targets : int, default 3
+    n_targets : int, default=3
         Target neighbours per sample.
-    mu : float, default 0.5
+    mu : float, default=0.5
         Weight μ of the impostors.
-    loss : {"squared_hinge", "hinge"}, default "squared_hinge"
+    loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         ``"hinge"`` is the publication's; L-BFGS then works with a subgradient.
-    n_impostors : int, default 50
+    n_impostors : int, default=50
         Impostors that are looked at per sample.
-    max_iter : int, default 50
+    max_iter : int, default=50
         Largest number of L-BFGS iterations in all.
-    refresh : int, default 10
+    refresh : int, default=10
         Iterations after which the impostors are found again.
-    tol : float, default 1e-4
+    tol : float, default=1e-4
         Relative change of the objective over one refresh below which the search stops.
-    max_rank : int, default 3000
+    max_rank : int, default=3000
         Largest number of singular directions.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the randomized SVD, if that is used.
-    verbose : int, default 0
+    verbose : int, default=0
         Print a line per refresh if positive.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map L.
     n_iter_ : int
         Iterations done.
@@ -74,16 +71,14 @@ class LMNN(ReducedBaseline):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        name: ReducedBaseline._parameter_constraints[name]
-        for name in ("n_components", "max_rank", "random_state", "verbose")
-    } | {
+        **ReducedBaseline._parameter_constraints,
         "n_targets": [POSITIVE_INTEGER],
-        "mu": [Interval(Real, 0, 1, closed="both")],
+        "mu": [UNIT_INTERVAL],
         "loss": [StrOptions({"squared_hinge", "hinge"})],
         "n_impostors": [POSITIVE_INTEGER],
         "max_iter": [POSITIVE_INTEGER],
         "refresh": [POSITIVE_INTEGER],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        "tol": [NONNEGATIVE_REAL],
     }
 
     def __init__(
@@ -116,9 +111,7 @@ class LMNN(ReducedBaseline):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None) -> "LMNN":
         """Learn the map from labels; see :meth:`flrml.FLRML.fit` for the arguments."""
-        X = self._check_rows(X, reset=True, ensure_min_samples=3)
-        label = self._check_classes(X, y)
-        reduced = self._reduce(X, spectrum, check_random_state(self.random_state))
+        label, reduced, _ = self._reduce_labels(X, y, spectrum)
         Z = reduced.Z
         d = self._check_directions(self.n_components, reduced.rank, f"the rank {reduced.rank} of the data")
         targets = neighbors_within(Z, label, self.n_targets)
@@ -172,7 +165,7 @@ class Objective:
         far = squared_distances(Y, np.repeat(np.arange(n), k), self.impostors.ravel()).reshape(n, k)
         pull = (1 - self.mu) * near.sum()
         w_near, w_far, push = np.full(len(near), 1 - self.mu), np.zeros((n, k)), 0.0
-        step = max(1, BLOCK_HINGES // k)
+        step = max(1, TEMPORARY_VALUES // k)
         for start in range(0, len(near), step):
             edges = slice(start, start + step)
             hinge = np.maximum(1 + near[edges, None] - far[self.i[edges]], 0)

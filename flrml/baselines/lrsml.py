@@ -1,7 +1,6 @@
 """LRSML: a low-rank bilinear similarity from pairs."""
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,13 +8,12 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
-from flrml.baselines.common import POSITIVE_INTEGER, ReducedBaseline, inner_products, pairs_of, psd_factor
+from flrml.baselines.common import ReducedBaseline, inner_products, pairs_of, psd_factor
+from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, POSITIVE_REAL
 from flrml.spectrum import Spectrum
 
-POWER_ITERATIONS = 20
+NORM_ITERATIONS = 20
 
 
 class LRSML(ReducedBaseline):
@@ -33,30 +31,30 @@ class LRSML(ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Largest rank of W.
-    alpha : float, default 1e-4
+    alpha : float, default=1e-4
         Weight α of the trace.
-    epsilon : float, default 1e-2
+    epsilon : float, default=1e-2
         Dissimilar pairs should have a similarity of at most −ε.
-    rho : float, default 1.0
+    rho : float, default=1.0
         Penalty ρ of the ADMM.
-    max_iter : int, default 60
+    max_iter : int, default=60
         Largest number of iterations.
-    tol : float, default 1e-6
+    tol : float, default=1e-6
         Stop when the mean squared residual and the relative change of W both fall below it.
-    n_triplets : int, default 5
+    n_triplets : int, default=5
         Random triplets per sample, if labels are given.
-    max_rank : int, default 500
+    max_rank : int, default=500
         Largest number of singular directions; each iteration decomposes a matrix of this size.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed for triplets.
-    verbose : int, default 0
+    verbose : int, default=0
         Print a line per ten iterations if positive.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map L with similarity (L x)ᵀ(L x').
     n_iter_ : int
         Iterations done.
@@ -64,14 +62,14 @@ class LRSML(ReducedBaseline):
         Objective at W = I and after every iteration.
     """
 
-    neighbor_metric: ClassVar[str] = "cosine"
+    metric: ClassVar[str] = "cosine"
     _parameter_constraints: ClassVar[dict] = {
         **ReducedBaseline._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="left")],
-        "epsilon": [Interval(Real, 0, None, closed="left")],
-        "rho": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [NONNEGATIVE_REAL],
+        "epsilon": [NONNEGATIVE_REAL],
+        "rho": [POSITIVE_REAL],
         "max_iter": [POSITIVE_INTEGER],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        "tol": [NONNEGATIVE_REAL],
     }
 
     def __init__(
@@ -102,10 +100,7 @@ class LRSML(ReducedBaseline):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, triplets: Any = None, spectrum: Spectrum | None = None) -> "LRSML":
         """Learn the similarity from labels or triplets; see :meth:`flrml.FLRML.fit` for the arguments."""
-        X = self._check_rows(X, reset=True, ensure_min_samples=3)
-        random = check_random_state(self.random_state)
-        T = self._check_triplets(X, y, triplets, self.n_triplets, random)
-        reduced = self._reduce(X, spectrum, random)
+        T, reduced, _ = self._reduce_triplets(X, y, triplets, spectrum)
         admm = ADMM(PairSimilarities(reduced.Z, *pairs_of(T)), self.alpha, self.epsilon, self.rho)
         history = [admm.objective()]
         for iteration in range(1, self.max_iter + 1):
@@ -144,7 +139,7 @@ class PairSimilarities:
         """Largest eigenvalue of the adjoint times the operator on symmetric matrices, by power iteration."""
         W = np.diag(np.einsum("ij,ij->j", self.Z, self.Z).astype(np.float64))
         size = 0.0
-        for _ in range(POWER_ITERATIONS):
+        for _ in range(NORM_ITERATIONS):
             W /= np.linalg.norm(W)
             W = self.adjoint(self.of(W))
             size = float(np.linalg.norm(W))

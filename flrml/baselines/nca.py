@@ -1,15 +1,13 @@
 """Neighbourhood components analysis, by scikit-learn, on the reduced data."""
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
-from flrml.baselines.common import POSITIVE_INTEGER, ReducedBaseline
+from flrml.baselines.common import ReducedBaseline
+from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL
 from flrml.spectrum import Spectrum
 
 
@@ -23,20 +21,20 @@ class NCA(ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Number of directions.
-    scale : float, default 3.0
+    scale : float, default=3.0
         Root mean square length of the embedded rows at the start.
-    max_iter : int, default 15
+    max_iter : int, default=15
         Largest number of L-BFGS iterations.
-    max_rank : int, default 200
+    max_rank : int, default=200
         Largest number of singular directions.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the randomized SVD, if that is used.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map.
     n_iter_ : int
         Iterations done.
@@ -45,8 +43,10 @@ class NCA(ReducedBaseline):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        name: ReducedBaseline._parameter_constraints[name] for name in ("n_components", "max_rank", "random_state")
-    } | {"scale": [Interval(Real, 0, None, closed="neither")], "max_iter": [POSITIVE_INTEGER]}
+        **ReducedBaseline._parameter_constraints,
+        "scale": [POSITIVE_REAL],
+        "max_iter": [POSITIVE_INTEGER],
+    }
 
     def __init__(
         self,
@@ -66,9 +66,7 @@ class NCA(ReducedBaseline):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None) -> "NCA":
         """Learn the directions from labels; see :meth:`flrml.FLRML.fit` for the arguments."""
-        X = self._check_rows(X, reset=True, ensure_min_samples=3)
-        label = self._check_classes(X, y)
-        reduced = self._reduce(X, spectrum, check_random_state(self.random_state))
+        label, reduced, _ = self._reduce_labels(X, y, spectrum)
         d = min(self.n_components, reduced.rank)
         length = np.linalg.norm(reduced.singular_values[:d]) / np.sqrt(len(label))
         start = np.eye(d, reduced.rank) * (self.scale / length)

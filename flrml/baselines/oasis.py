@@ -1,17 +1,13 @@
 """OASIS: a bilinear similarity from a stream of triplets."""
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import _fit_context
-from sklearn.utils import check_array, check_random_state
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
 
-from flrml.baselines.common import POSITIVE_INTEGER, ReducedBaseline, psd_factor
-from flrml.metric import require_solution
+from flrml.baselines.common import ReducedBaseline, psd_factor
+from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, require_solution
 from flrml.spectrum import Spectrum
 
 BLOCK = 256  # triplets whose updates reach W together
@@ -34,19 +30,19 @@ class OASIS(ReducedBaseline):
 
     Parameters
     ----------
-    C : float, default 1e-4
+    C : float, default=1e-4
         Aggressiveness, the largest step of one triplet.
-    n_passes : int, default 1
+    n_passes : int, default=1
         Passes over the triplets, each in a new random order.
-    psd : bool, default False
+    psd : bool, default=False
         Take the symmetric positive semi-definite part of W at the end.
-    n_triplets : int, default 5
+    n_triplets : int, default=5
         Random triplets per sample, if labels are given.
-    max_rank : int, default 3000
+    max_rank : int, default=3000
         Largest number of singular directions; W has its square.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed for triplets and their order.
-    verbose : int, default 0
+    verbose : int, default=0
         Print a line per pass if positive.
 
     Attributes
@@ -61,10 +57,10 @@ class OASIS(ReducedBaseline):
         Mean loss of the triplets of each pass, each before its own update.
     """
 
-    neighbor_metric: ClassVar[str] = "bilinear"
+    metric: ClassVar[str] = "bilinear"
     _parameter_constraints: ClassVar[dict] = {
-        **{name: rule for name, rule in ReducedBaseline._parameter_constraints.items() if name != "n_components"},
-        "C": [Interval(Real, 0, None, closed="neither")],
+        **ReducedBaseline._parameter_constraints,
+        "C": [POSITIVE_REAL],
         "n_passes": [POSITIVE_INTEGER],
         "psd": ["boolean"],
     }
@@ -91,10 +87,7 @@ class OASIS(ReducedBaseline):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, triplets: Any = None, spectrum: Spectrum | None = None) -> "OASIS":
         """Learn the similarity from labels or triplets; see :meth:`flrml.FLRML.fit` for the arguments."""
-        X = self._check_rows(X, reset=True, ensure_min_samples=3)
-        random = check_random_state(self.random_state)
-        T = self._check_triplets(X, y, triplets, self.n_triplets, random)
-        reduced = self._reduce(X, spectrum, random)
+        T, reduced, random = self._reduce_triplets(X, y, triplets, spectrum)
         Z = reduced.Z
         W = np.eye(reduced.rank, dtype=Z.dtype)
         history = []
@@ -112,12 +105,6 @@ class OASIS(ReducedBaseline):
         self.similarity_ = W
         self._set_result(reduced.lift(np.eye(reduced.rank, dtype=Z.dtype)), history, self.n_passes)
         return self
-
-    def pair_score(self, pairs: ArrayLike) -> NDArray:
-        """Similarity xᵀ W x' of each pair of rows, given with the shape (p, 2, D)."""
-        check_is_fitted(self)
-        P = check_array(pairs, allow_nd=True, dtype=[np.float64, np.float32]) @ self.components_.T
-        return np.einsum("pi,pi->p", P[:, 0] @ self.similarity_, P[:, 1])
 
 
 def passive_aggressive(W: NDArray, Z: NDArray, T: NDArray, C: float) -> NDArray:

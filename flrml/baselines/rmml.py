@@ -1,17 +1,15 @@
 """RMML: the metric half-way on the geodesic between similar and dissimilar pairs."""
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from flrml.baselines.common import ReducedBaseline, psd_factor
 from flrml.baselines.kissme import inverse, pair_covariances
 from flrml.extras import require
+from flrml.metric import POSITIVE_REAL, UNIT_INTERVAL
 from flrml.spectrum import Spectrum
 
 
@@ -27,33 +25,29 @@ class RMML(ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Largest rank of the map.
-    lam : float, default 1e-2
+    lam : float, default=1e-2
         Pull λ to the identity, as a multiple of the mean eigenvalue of the dissimilar pairs' D.
-    t : float, default 0.5
+    t : float, default=0.5
         Place on the geodesic: 0 heeds only similar pairs, 1 only dissimilar ones.
-    n_triplets : int, default 5
+    n_triplets : int, default=5
         Random triplets per sample, if labels are given.
-    max_rank : int, default 3000
+    max_rank : int, default=3000
         Largest number of singular directions that the metric sees.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed for triplets.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map L.
-    n_iter_ : int
-        1; the solution is closed-form.
-    history_ : ndarray of shape (0,)
-        Empty, for there are no iterations.
     """
 
     _parameter_constraints: ClassVar[dict] = {
         **ReducedBaseline._parameter_constraints,
-        "lam": [Interval(Real, 0, None, closed="neither")],
-        "t": [Interval(Real, 0, 1, closed="both")],
+        "lam": [POSITIVE_REAL],
+        "t": [UNIT_INTERVAL],
     }
 
     def __init__(
@@ -76,10 +70,7 @@ class RMML(ReducedBaseline):
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, triplets: Any = None, spectrum: Spectrum | None = None) -> "RMML":
         """Learn the metric from labels or triplets; see :meth:`flrml.FLRML.fit` for the arguments."""
-        X = self._check_rows(X, reset=True, ensure_min_samples=3)
-        random = check_random_state(self.random_state)
-        T = self._check_triplets(X, y, triplets, self.n_triplets, random)
-        reduced = self._reduce(X, spectrum, random)
+        T, reduced, _ = self._reduce_triplets(X, y, triplets, spectrum)
         S, D = pair_covariances(reduced.Z, T)
         M = geodesic_metric(S, D, self.lam * np.trace(D) / len(D), self.t)
         Lz = reduced.strongest(psd_factor(M), self.n_components)

@@ -1,6 +1,5 @@
 """SCML: a sparse combination of discriminative directions."""
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,16 +9,14 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
-from flrml.baselines.common import POSITIVE_INTEGER, Baseline, Reduced
-from flrml.metric import require_solution
+from flrml.baselines.common import TEMPORARY_VALUES, Baseline, Reduced
+from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, POSITIVE_REAL, UNIT_INTERVAL, require_solution
 from flrml.rows import product, row_blocks
 from flrml.spectrum import decompose
 
 KMEANS_ROWS = 20_000  # k-means sees a random part of more rows than that
 NEIGHBORHOODS = (50, 20)  # samples per class around a centre, for the first and the second round of bases
-BLOCK_VALUES = 2**22
 
 
 class SCML(Baseline):
@@ -38,30 +35,30 @@ class SCML(Baseline):
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Largest rank of the map.
-    n_bases : int, default 400
+    n_bases : int, default=400
         Number K of directions.
-    beta : float, default 1e-5
+    beta : float, default=1e-5
         Weight β of Σ w.
-    gamma : float, default 5e-3
+    gamma : float, default=5e-3
         γ of the dual averaging; w grows with 1/γ.
-    n_steps : int, default 100000
+    n_steps : int, default=100000
         Triplets that are visited, at random.
-    check_every : int, default 5000
+    check_every : int, default=5000
         Steps after which the objective over all triplets is computed.
-    shrinkage : float, default 0.1
+    shrinkage : float, default=0.1
         Share of the mean variance in the covariance within classes.
-    n_triplets : int, default 5
+    n_triplets : int, default=5
         Random triplets per sample, if only labels are given.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed for k-means, triplets and their order.
-    verbose : int, default 0
+    verbose : int, default=0
         Print a line per check if positive.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map L.
     weights_ : ndarray of shape (K,)
         Weights w of the directions.
@@ -74,11 +71,11 @@ class SCML(Baseline):
     _parameter_constraints: ClassVar[dict] = {
         **Baseline._parameter_constraints,
         "n_bases": [POSITIVE_INTEGER],
-        "beta": [Interval(Real, 0, None, closed="left")],
-        "gamma": [Interval(Real, 0, None, closed="neither")],
+        "beta": [NONNEGATIVE_REAL],
+        "gamma": [POSITIVE_REAL],
         "n_steps": [POSITIVE_INTEGER],
         "check_every": [POSITIVE_INTEGER],
-        "shrinkage": [Interval(Real, 0, 1, closed="both")],
+        "shrinkage": [UNIT_INTERVAL],
     }
 
     def __init__(
@@ -112,11 +109,11 @@ class SCML(Baseline):
 
         Parameters
         ----------
-        X : array-like, CSR matrix or BinaryRows of shape (n, D)
+        X : array-like, CSR matrix or BinaryRows of shape (n_samples, n_features)
             Training rows.
-        y : array-like of shape (n,)
+        y : array-like of shape (n_samples,)
             Labels; the directions need them even if triplets are given.
-        triplets : array-like of shape (m, 3), optional
+        triplets : array-like of shape (n_triplets, 3), optional
             Row numbers (i, j, k).
         """
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
@@ -173,7 +170,7 @@ def objective(XB: NDArray, T: NDArray, w: NDArray, beta: float) -> float:
     """Mean hinge over all triplets plus β Σ w."""
     total = 0.0
     Y = XB * np.sqrt(w)
-    step = max(1, BLOCK_VALUES // max(Y.shape[1], 1))
+    step = max(1, TEMPORARY_VALUES // max(Y.shape[1], 1))
     for start in range(0, len(T), step):
         i, j, k = T[start : start + step].T
         near, far = Y[i] - Y[j], Y[i] - Y[k]

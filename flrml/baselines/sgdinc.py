@@ -1,6 +1,5 @@
 """SGDINC: stochastic steps on a metric that is kept in factors."""
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,14 +7,13 @@ import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
-from flrml.baselines.common import POSITIVE_INTEGER, Baseline, laplacian
-from flrml.metric import require_solution
+from flrml.baselines.common import Baseline, laplacian
+from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, POSITIVE_REAL, require_solution
 from flrml.rows import add_product_transposed, gram, product
 
-ROWS_AT_ONCE = 2**16
-RELATIVE_CUT = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}  # of a Gram matrix's eigenvalues
+ROWS_PER_UPDATE = 2**16
+GRAM_CUT = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}  # of a Gram matrix's eigenvalues
 
 
 class SGDINC(Baseline):
@@ -32,28 +30,28 @@ class SGDINC(Baseline):
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Largest rank; the leading eigenpairs are kept.
-    eta : float, default 100.0
+    eta : float, default=100.0
         First step η₀, in units of one over the mean squared distance of the first batch's dissimilar pairs.
-    lam : float, default 1e-4
+    lam : float, default=1e-4
         Weight λ of the trace.
-    batch_triplets : int, default 80
+    batch_triplets : int, default=80
         Triplets per step.
-    n_steps : int, default 300
+    n_steps : int, default=300
         Number of steps.
-    n_triplets : int, default 5
+    n_triplets : int, default=5
         Random triplets per sample, if labels are given.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed for triplets and batches.
-    verbose : int, default 0
+    verbose : int, default=0
         Print a line per 20 steps if positive.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map L = diag(√s) Qᵀ.
-    weights_ : ndarray of shape (d,)
+    weights_ : ndarray of shape (n_components,)
         Eigenvalues s of M.
     n_iter_ : int
         Steps done.
@@ -63,8 +61,8 @@ class SGDINC(Baseline):
 
     _parameter_constraints: ClassVar[dict] = {
         **Baseline._parameter_constraints,
-        "eta": [Interval(Real, 0, None, closed="neither")],
-        "lam": [Interval(Real, 0, None, closed="left")],
+        "eta": [POSITIVE_REAL],
+        "lam": [NONNEGATIVE_REAL],
         "batch_triplets": [POSITIVE_INTEGER],
         "n_steps": [POSITIVE_INTEGER],
     }
@@ -161,7 +159,7 @@ class FactoredMetric:
         gamma = np.block([[QtQ, F.T], [F, gram(batch)]])
         N = scipy.linalg.block_diag(np.diag(self.s), -K)
         g, H = scipy.linalg.eigh(gamma)
-        sound = g > RELATIVE_CUT[self._Q.dtype] * max(g[-1], 0)
+        sound = g > GRAM_CUT[self._Q.dtype] * max(g[-1], 0)
         if not sound.any():
             return objective
         root, H = np.sqrt(g[sound]), H[:, sound]
@@ -176,8 +174,8 @@ class FactoredMetric:
         """Q ← [Q, batchᵀ] C in place, some rows at a time."""
         C = C.astype(self._Q.dtype)
         old, new = self.rank, C.shape[1]
-        for start in range(0, len(self._Q), ROWS_AT_ONCE):
-            rows = self._Q[start : start + ROWS_AT_ONCE]
+        for start in range(0, len(self._Q), ROWS_PER_UPDATE):
+            rows = self._Q[start : start + ROWS_PER_UPDATE]
             rows[:, :new] = rows[:, :old] @ C[:old]
         if new:
             add_product_transposed(self._Q[:, :new], batch, C[old:])

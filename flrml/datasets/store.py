@@ -18,13 +18,13 @@ from typing import Any, BinaryIO
 import numpy as np
 import scipy.sparse as sp
 
-from flrml.binary import MAX_RUN_COLUMNS, RunRows, are_runs, find_runs
 from flrml.datasets.integrity import REMEDY, check_bounds, check_digest, check_values, open_array
 from flrml.datasets.meta import load_meta
 from flrml.datasets.reading import reading
 from flrml.exceptions import DatasetError
 from flrml.files import atomic_folder, atomic_write
 from flrml.rows import BinaryRows
+from flrml.rows.binary import MAX_RUN_COLUMNS, RunRows, are_runs, find_runs
 
 MAX_INT32 = 2**31 - 1
 # Names in a folder that may be replaced; Snakemake adds its time stamp.

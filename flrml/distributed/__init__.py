@@ -5,10 +5,10 @@ NumPy array, a CSR matrix, or :class:`flrml.distributed.stored.StoredRows`, rows
 asked for.
 """
 
+from flrml.distributed.closed_form import fit_ridge
 from flrml.distributed.descent import fit_flrml
 from flrml.distributed.embedding import embed, nearest_in_blocks
 from flrml.distributed.minibatches import fit_mflrml
-from flrml.distributed.ridge import fit_ridge
 from flrml.distributed.spectral import BlockSpectrum, decompose, decompose_stored
 from flrml.distributed.stored import open_split, prepare
 

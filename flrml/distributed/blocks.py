@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from distributed import Client, Future, default_client, futures_of
 from distributed.client import ClosedClientError
 
+from flrml.compat import start_work_stealing, stop_work_stealing
 from flrml.distributed.stored import opened
 from flrml.distributed.waiting import (
     SCHEDULER_IS_GONE,
@@ -53,12 +54,12 @@ def without_work_stealing(client: Client) -> Iterator[None]:
         The client of the cluster.
     """
     try:
-        stopped = client.run_on_scheduler(_stop_stealing)
+        stopped = client.run_on_scheduler(stop_work_stealing)
         try:
             yield
         finally:
             if stopped and client.status == "running":
-                client.run_on_scheduler(_start_stealing)
+                client.run_on_scheduler(start_work_stealing)
     except (OSError, CancelledError, ClosedClientError) as error:
         if not scheduler_is_gone(client):
             raise
@@ -70,7 +71,7 @@ class RowBlocks:
 
     Parameters
     ----------
-    X : dask array of shape (n, D)
+    X : dask array of shape (n_samples, n_features)
         Its blocks may be NumPy arrays, CSR matrices or stored rows. Blocks that workers hold already stay there.
 
     Attributes
@@ -230,18 +231,6 @@ def _holder(holders: Mapping[Any, Any], key: Any) -> str:
     """Return a worker that has the key in memory, or an empty string."""
     found = holders.get(key) or holders.get(str(key)) or ("",)
     return next(iter(found))
-
-
-async def _stop_stealing(dask_scheduler: Any) -> bool:
-    stealing = dask_scheduler.extensions.get("stealing")
-    running = stealing is not None and "stealing" in dask_scheduler.periodic_callbacks
-    if running:
-        await stealing.stop()
-    return running
-
-
-async def _start_stealing(dask_scheduler: Any) -> None:
-    await dask_scheduler.extensions["stealing"].start()
 
 
 def _identity(value: Any) -> Any:

@@ -20,8 +20,8 @@ from sklearn.utils import check_random_state
 from flrml.distributed.blocks import RowBlocks, active_client, without_work_stealing
 from flrml.distributed.spectral import BlockSpectrum, decompose, from_spectrum
 from flrml.distributed.waiting import gather
-from flrml.estimators import FLRML
 from flrml.exceptions import SpectrumError
+from flrml.flrml import FLRML
 from flrml.spectrum import Spectrum
 from flrml.triplets import contrast_matrix, triplet_counts
 
@@ -95,7 +95,7 @@ class BlockLossRows:
     ----------
     spectrum : BlockSpectrum
         V.
-    triplets : ndarray of shape (m, 3)
+    triplets : ndarray of shape (n_triplets, 3)
         Row numbers.
     """
 

@@ -15,7 +15,7 @@ from flrml.distributed.waiting import gather
 from flrml.neighbors import nearest
 from flrml.rows import product
 
-ROWS_PER_BLOCK = 4096  # of rows in memory that are compared with blocks
+ROWS_PER_PART = 4096  # of rows in memory that are compared with blocks
 LARGEST_IN_TASK = 64 * 2**20  # bytes of a map that the scheduler keeps
 
 
@@ -24,9 +24,9 @@ def embed(X: Any, components: NDArray) -> da.Array:
 
     Parameters
     ----------
-    X : dask array of shape (n, D)
+    X : dask array of shape (n_samples, n_features)
         Rows; blocks may be sparse.
-    components : ndarray of shape (d, D)
+    components : ndarray of shape (n_components, n_features)
         The map L.
     """
     if X.shape[1] != components.shape[1]:
@@ -83,7 +83,7 @@ def _parts(rows: Any) -> tuple[list, list[int]]:
     if isinstance(rows, da.Array):
         rows = rows.rechunk({1: -1}) if len(rows.chunks[1]) > 1 else rows
         return rows.to_delayed().ravel().tolist(), [int(size) for size in rows.chunks[0]]
-    bounds = [*range(0, rows.shape[0], ROWS_PER_BLOCK), rows.shape[0]]
+    bounds = [*range(0, rows.shape[0], ROWS_PER_PART), rows.shape[0]]
     pieces = [rows[start:stop] for start, stop in pairwise(bounds)]
     return [dask.delayed(piece) for piece in pieces], [piece.shape[0] for piece in pieces]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from flrml.distributed.blocks import RowBlocks, active_client, without_work_stealing
 from flrml.distributed.shards import Shards
-from flrml.minibatch import MFLRML
+from flrml.mflrml import MFLRML
 
 
 def fit_mflrml(

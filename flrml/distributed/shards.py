@@ -13,11 +13,11 @@ import scipy.sparse as sp
 from distributed import Future
 from numpy.typing import NDArray
 
-from flrml.binary import BinaryRows
 from flrml.distributed.blocks import FAN_IN, RowBlocks
 from flrml.distributed.stored import open_together
 from flrml.distributed.waiting import gather
 from flrml.rows import take_rows
+from flrml.rows.binary import BinaryRows
 
 LEAST_SHARDS = 2  # of a lone worker with one thread, so that one that joins takes one over
 

@@ -33,7 +33,7 @@ from flrml.spectrum import (
     signed,
 )
 
-WIDTH = 256
+PRODUCT_COLUMNS = 256
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class BlockRange:
         rows = self.rows
         (n_columns,) = gather(rows.client, [rows.client.submit(_n_columns, Q[0], pure=False)])
         pieces = []
-        for start in range(0, n_columns, WIDTH):
+        for start in range(0, n_columns, PRODUCT_COLUMNS):
             sums = rows.sum_future(rows.map(_transposed_times, rows.futures, Q, start))
             pieces.append(rows.map(_times, rows.futures, sums))
         return rows.map(_side_by_side, *pieces)
@@ -246,7 +246,7 @@ def _times(block: Any, B: NDArray) -> NDArray:
 
 
 def _transposed_times(block: Any, Q: NDArray, start: int) -> NDArray:
-    return product_transposed(opened(block), np.ascontiguousarray(Q[:, start : start + WIDTH]))
+    return product_transposed(opened(block), np.ascontiguousarray(Q[:, start : start + PRODUCT_COLUMNS]))
 
 
 def _inner(Y: NDArray, Z: NDArray) -> NDArray:

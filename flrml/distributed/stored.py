@@ -208,7 +208,7 @@ def prepare(parts: dict[str, tuple[Any, Any]], out: str | os.PathLike, *, name: 
         ``"train"`` and ``"test"``, each a dask array and its labels, whole numbers from 0 on.
     out : path
         Folder to write.
-    name : str, default "own"
+    name : str, default="own"
         Name of the data set.
 
     Returns

@@ -9,7 +9,9 @@ from distributed import Client, Future
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
-POLL_SECONDS = 2.0
+from flrml.compat import free_stuck_tasks
+
+CLUSTER_POLL_SECONDS = 2.0
 PATIENCE_SECONDS = 45.0  # without a worker that runs
 
 
@@ -75,7 +77,7 @@ def _wait(client: Client, brought: concurrent.futures.Future) -> list[Any]:
     last_seen = time.monotonic()
     while True:
         try:
-            return brought.result(POLL_SECONDS)
+            return brought.result(CLUSTER_POLL_SECONDS)
         except TimeoutError:
             if brought.done():
                 return brought.result()
@@ -84,18 +86,10 @@ def _wait(client: Client, brought: concurrent.futures.Future) -> list[Any]:
             states = [worker["status"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
             if "running" in states:
                 last_seen = time.monotonic()
-                client.run_on_scheduler(_free_stuck_tasks)
+                client.run_on_scheduler(free_stuck_tasks)
             elif time.monotonic() - last_seen > PATIENCE_SECONDS:
                 reason = "are paused over their memory limit" if states else "are gone"
                 raise ClusterLostError(
                     f"all workers of the Dask cluster {reason}: start workers with enough memory, or use smaller "
                     "blocks, and repeat the fit"
                 ) from None
-
-
-def _free_stuck_tasks(dask_scheduler: Any) -> None:
-    """Let any worker run tasks whose preferred worker is gone: having found no worker, they do not look again."""
-    stuck = [task for task in dask_scheduler.unrunnable if task.loose_restrictions]
-    for task in stuck:
-        task.worker_restrictions = set()
-    dask_scheduler.transitions({task.key: "waiting" for task in stuck}, stimulus_id="flrml-free-stuck-tasks")

@@ -1,7 +1,7 @@
 """FLRML and M-FLRML as their authors' published MATLAB code has them.
 
 The accuracies printed in the paper are those of this code, which departs from the paper in the ways listed here:
-the loss, the steps of a mini-batch, the rows that are decomposed (:mod:`flrml.reference.rows`) and the vote
+the loss, the steps of a mini-batch, the rows that are decomposed (:mod:`flrml.reference.centering`) and the vote
 (:mod:`flrml.reference.vote`). Everything else is inherited from :class:`flrml.FLRML` and :class:`flrml.MFLRML`. Use
 these classes to reproduce the paper's figures, not to learn a metric.
 """
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from flrml import stiefel
 from flrml.batches import SingularBasis
-from flrml.estimators import FLRML
+from flrml.flrml import FLRML
 from flrml.loss import LossRows, MarginLoss, objective, slope, softplus
-from flrml.minibatch import MFLRML
-from flrml.reference.rows import SMALLEST_SINGULAR_VALUE, CenteredRows, decompose_centered
+from flrml.mflrml import MFLRML
+from flrml.reference.centering import SMALLEST_SINGULAR_VALUE, CenteredRows, decompose_centered
 from flrml.reference.vote import farthest_vote
 from flrml.rows import RowOperator, gram, row_means
 

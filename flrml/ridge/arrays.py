@@ -5,10 +5,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from flrml.threads import in_threads, slices
+from flrml.rows.threads import in_threads, slices
 
-ROWS = 512  # that are multiplied at a time, and stay in cache
-SHARE = 2**14  # rows of a piece of work for a thread
+PRODUCT_ROWS = 512  # that are multiplied at a time, and stay in cache
+PIECE_ROWS = 2**14  # rows of a piece of work for a thread
 
 
 def random_columns(seed: int, start: int, stop: int, width: int) -> NDArray[np.float64]:
@@ -20,7 +20,7 @@ def random_columns(seed: int, start: int, stop: int, width: int) -> NDArray[np.f
 
 def inner(pieces: list[NDArray], B: NDArray) -> NDArray[np.float64]:
     """Return [P₁ P₂ …]ᵀ B; blocks of rows are added up in float64, in the same order for any number of threads."""
-    parts = slices(len(B), SHARE)
+    parts = slices(len(B), PIECE_ROWS)
     bounds = list(pairwise(np.cumsum([0, *(P.shape[1] for P in pieces)])))
     sums = np.zeros((len(parts), sum(P.shape[1] for P in pieces), B.shape[1]))
 
@@ -40,17 +40,18 @@ def combine(pieces: list[NDArray], C: NDArray) -> NDArray:
 
     def fill(part: slice) -> None:
         # Memory is asked for once: Dask's workers give it back whenever an array is deleted, which takes time.
-        both = np.empty((ROWS, len(C)), dtype)
+        both = np.empty((PRODUCT_ROWS, len(C)), dtype)
         for rows in _blocks(part):
             left = np.concatenate([P[rows] for P in pieces], axis=1, out=both[: rows.stop - rows.start])
             np.matmul(left, C, out=out[rows])
 
-    in_threads(fill, slices(n, SHARE))
+    in_threads(fill, slices(n, PIECE_ROWS))
     return out
 
 
 def _blocks(part: slice) -> list[slice]:
-    return [slice(start, min(start + ROWS, part.stop)) for start in range(part.start, part.stop, ROWS)]
+    starts = range(part.start, part.stop, PRODUCT_ROWS)
+    return [slice(start, min(start + PRODUCT_ROWS, part.stop)) for start in starts]
 
 
 def leading(S: NDArray, number: int) -> NDArray:

@@ -1,7 +1,8 @@
 """RidgeFLRML as a scikit-learn estimator."""
 
 import functools
-from numbers import Integral, Real
+from collections.abc import Callable
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,83 +11,101 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
+from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, UNIT_INTERVAL, LowRankMetric
+from flrml.ridge.candidates import Settings
+from flrml.ridge.policy import SearchPolicy
 from flrml.ridge.selection import Trial, mean, select
-from flrml.ridge.solver import Settings, Solver, scaled_for
+from flrml.ridge.solver import Solver, scaled_for
 from flrml.ridge.supervision import Contrasts, Labels, Supervision, Triplets
 from flrml.rows import is_dask, take_rows
+from flrml.rows.threads import one_blas_thread
 from flrml.spectrum import column_signs
-from flrml.threads import one_blas_thread
 from flrml.triplets import check_triplets
 
-SHARE = Interval(Real, 0, 1, closed="both")
 AUTO = StrOptions({"auto"})
+SEARCHED = ("ridge", "within", "local", "rounds")  # parameters that the search chooses
 
 
 class RidgeFLRML(LowRankMetric):
     """Low-rank metric learning with ridge whitening, solved in closed form.
 
-    The model is that of :class:`flrml.FLRML`, fitted differently: the data are whitened no more than they can
-    bear, triplets count in expectation instead of being drawn, the directions come from an eigenproblem, and
-    rounds of nearest neighbours can refine them. The data enter through products with X alone: no decomposition is
-    needed. Parameters left at ``"auto"`` are chosen by 5-NN on held-out rows.
+    The model is that of :class:`flrml.FLRML`, fitted differently: the data are whitened with a ridge penalty,
+    triplets are taken in expectation instead of being drawn, the directions come from an eigenproblem, and rounds
+    of nearest neighbours can refine them. The method needs products with X only, no decomposition. Parameters left
+    at ``"auto"`` are chosen by 5-NN on validation rows.
 
     Rows of X should have unit length (:class:`sklearn.preprocessing.Normalizer`); rows of zeros are allowed.
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Number of directions d; at most the rank of the data.
-    ridge : float or "auto", default "auto"
-        γ = ridge × the mean square of a row (its squared length, of features as scaled) is added to the squared
-        singular values before whitening. Close to 0, the data are whitened; a large one keeps their own geometry.
-    within : float or "auto", default "auto"
-        Share ω of the scatter between classes that does not count when the data are whitened. 0 whitens by the
-        total scatter, 1 by the scatter within classes.
-    local : float or "auto", default "auto"
-        Share β of positives that are the sample itself, the nearest of all. 0 uses classes alone and has no more
-        directions than those, 1 uses no labels.
-    rounds : int or "auto", default "auto"
+    ridge : float or "auto", default="auto"
+        γ = ridge × the mean squared length of a row (after scaling of the features) is added to the squared
+        singular values before whitening. A value close to 0 whitens the data, a large one keeps their geometry.
+    within : float or "auto", default="auto"
+        Share ω of the scatter between classes that is left out when the data are whitened. 0 whitens by the total
+        scatter, 1 by the scatter within classes.
+    local : float or "auto", default="auto"
+        Share β of positives that are the sample itself, the nearest of all. 0 uses classes only and gives at most
+        as many directions as there are classes; 1 uses no labels.
+    rounds : int or "auto", default="auto"
         Number of rounds, each of which finds neighbours in the learned metric and moves the map along the triplets
-        inside the margin. "auto" tries none and 10; of more than 10,000 groups, up to 30 are made.
-    scale : float or "auto", default "auto"
-        Power of its root mean square by which each feature is divided before the ridge is added: 0 takes features
-        as they are, 1 makes all of them equal. "auto" is 0.5 for discriminants (``local`` < 1), and 0 for the
-        data's own geometry (``local`` = 1).
-    offset : bool or "auto", default "auto"
-        Whether the map has an offset. "auto" uses one for discriminants.
-    margin : float, default 0.1
+        inside the margin. "auto" tries 0 and 10; with more than 10,000 groups, up to 30 are made.
+    scale : float or "auto", default="auto"
+        Power of its root mean square by which each feature is divided before the ridge is added: 0 keeps the
+        features as they are, 1 makes all of them equal. "auto" is 0.5 for discriminants (``local`` < 1), and 0 for
+        the unsupervised form (``local`` = 1).
+    fit_intercept : bool or "auto", default="auto"
+        Whether the map has an intercept. "auto" fits one for discriminants.
+    margin : float, default=0.1
         Margin of the cosine in the rounds.
-    max_samples : int or None, default None
-        Largest number of rows to learn from, drawn at random; None uses all.
-    random_state : int, RandomState or None
-        Seed for held-out rows, random columns of the subspace and the rows of the rounds.
-    verbose : int, default 0
+    max_samples : int or None, default=None
+        Largest number of training rows, drawn at random; None uses all.
+    policy : SearchPolicy or None, default=None
+        Limits and thresholds of the search; None is ``flrml.ridge.SearchPolicy()``.
+    random_state : int, RandomState or None, default=None
+        Seed for validation rows, random columns of the subspace and the rows of the rounds.
+    verbose : int, default=0
         Print a line per candidate if positive.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map L.
-    offset_ : ndarray of shape (d,)
-        The offset, which is added to L x; zeros if none is used.
-    weights_ : ndarray of shape (d,)
-        Weight s of each direction; 0 if a direction is of no use.
+    intercept_ : ndarray of shape (n_components,)
+        The intercept, which is added to L x; zeros if none is fitted.
+    weights_ : ndarray of shape (n_components,)
+        Weight s of each direction; 0 if a direction is not useful.
     ridge_, within_, local_, scale_ : float
         The values used.
+    fit_intercept_ : bool
+        Whether an intercept was fitted.
     n_rounds_ : int
         The number of rounds used.
+    best_params_ : dict
+        ``ridge``, ``within``, ``local`` and ``rounds`` as used.
     best_score_ : float
-        Accuracy on held-out rows of the values used; nan if nothing had to be chosen.
+        Accuracy of ``best_params_`` on validation rows; nan if all four were given.
     cv_results_ : dict of ndarrays
-        ``ridge``, ``within``, ``local``, ``rounds``, ``score``, ``std_error`` and ``support``, the share of
-        neighbours of the right class, of every candidate: the chosen one first, the others by score.
+        One entry per candidate: the chosen one first, the others by score. ``params`` is a list of dicts;
+        ``param_ridge``, ``param_within``, ``param_local`` and ``param_rounds`` hold their values.
+        ``mean_test_score`` is the accuracy on validation rows and ``rank_test_score`` its rank.
+        ``std_test_score`` is the standard deviation over folds, nan with a single fold. ``standard_error`` is that
+        of the accuracy, over groups. ``neighbour_purity`` is the share of neighbours of the right class.
     n_iter_ : int
         1 for the closed form and 1 for each round.
-    history_ : ndarray of shape (rounds,)
-        Mean hinge before every round, as a multiple of the margin.
+    history_ : ndarray of shape (n_rounds,)
+        Mean hinge as a multiple of the margin, before every round, on the rows of the round; see
+        :class:`flrml.metric.LowRankMetric`.
     n_features_in_ : int
-        Number of features D.
+        Number of features.
+
+    See Also
+    --------
+    flrml.FLRML : The paper's method, a descent on the SVD of the data.
+    flrml.MFLRML : The paper's method from mini-batches.
+    flrml.ridge.SearchPolicy : How the parameters are chosen.
 
     Examples
     --------
@@ -95,7 +114,7 @@ class RidgeFLRML(LowRankMetric):
     >>> from flrml import RidgeFLRML, knn_accuracy
     >>> X, y = load_digits(return_X_y=True)
     >>> X = normalize(X)
-    >>> model = RidgeFLRML(n_components=20, random_state=0).fit(X[:1000], y[:1000])
+    >>> model = RidgeFLRML(n_components=30, random_state=0).fit(X[:1000], y[:1000])
     >>> accuracy = knn_accuracy(model.transform(X[:1000]), y[:1000], model.transform(X[1000:]), y[1000:])
     >>> bool(accuracy > 0.95)
     True
@@ -105,13 +124,14 @@ class RidgeFLRML(LowRankMetric):
     _parameter_constraints: ClassVar[dict] = {
         "n_components": [POSITIVE_INTEGER],
         "ridge": [POSITIVE_REAL, AUTO],
-        "within": [SHARE, AUTO],
-        "local": [SHARE, AUTO],
+        "within": [UNIT_INTERVAL, AUTO],
+        "local": [UNIT_INTERVAL, AUTO],
         "rounds": [Interval(Integral, 0, None, closed="left"), AUTO],
-        "scale": [SHARE, AUTO],
-        "offset": ["boolean", AUTO],
+        "scale": [UNIT_INTERVAL, AUTO],
+        "fit_intercept": ["boolean", AUTO],
         "margin": [POSITIVE_REAL],
         "max_samples": [POSITIVE_INTEGER, None],
+        "policy": [SearchPolicy, None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -125,9 +145,10 @@ class RidgeFLRML(LowRankMetric):
         local: float | str = "auto",
         rounds: int | str = "auto",
         scale: float | str = "auto",
-        offset: bool | str = "auto",
+        fit_intercept: bool | str = "auto",
         margin: float = 0.1,
         max_samples: int | None = None,
+        policy: SearchPolicy | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ):
@@ -137,32 +158,49 @@ class RidgeFLRML(LowRankMetric):
         self.local = local
         self.rounds = rounds
         self.scale = scale
-        self.offset = offset
+        self.fit_intercept = fit_intercept
         self.margin = margin
         self.max_samples = max_samples
+        self.policy = policy
         self.random_state = random_state
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, *, triplets: Any = None, groups: Any = None) -> "RidgeFLRML":
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        triplets: Any = None,
+        groups: Any = None,
+        callback: Callable[["RidgeFLRML"], None] | None = None,
+    ) -> "RidgeFLRML":
         """Learn the map.
 
         Parameters
         ----------
-        X : array-like, CSR matrix, BinaryRows or dask array of shape (n, D)
+        X : array-like, CSR matrix, BinaryRows or dask array of shape (n_samples, n_features)
             Training rows. float32 stays float32; a memory map is never copied whole.
-        y : array-like or dask array of shape (n,)
+        y : array-like or dask array of shape (n_samples,)
             Labels. Not needed with ``triplets``.
-        triplets : array-like of shape (m, 3), optional
+        triplets : array-like of shape (n_triplets, 3), default=None
             Row numbers (i, j, k), in place of labels; not for dask arrays.
-        groups : array-like of shape (n,), optional
+        groups : array-like of shape (n_samples,), default=None
             Rows of one group show the same object, such as the poses of one model: they are not positives of one
             another in the rounds, and are held out together.
+        callback : callable, default=None
+            Called with this estimator after the closed form and after every round of the final solution;
+            ``components_`` and ``transform`` are ready then.
+
+        Returns
+        -------
+        RidgeFLRML
+            This estimator.
         """
         if is_dask(X):
             from flrml.distributed import fit_ridge
 
-            return fit_ridge(self, X, y, triplets, groups)
+            return fit_ridge(self, X, y, triplets, groups, callback)
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         random = check_random_state(self.random_state)
         supervision = self._check_supervision(X, y, triplets, groups)
@@ -170,33 +208,48 @@ class RidgeFLRML(LowRankMetric):
             rows = supervision.draw(self.max_samples, random)
             X, supervision = take_rows(X, rows), supervision.subset(rows)
         with one_blas_thread():
-            self._solve(X, supervision, random)
+            self._solve(X, supervision, random, callback)
         return self
 
-    def _solve(self, X: Any, supervision: Contrasts, random: np.random.RandomState) -> None:
+    def _solve(
+        self,
+        X: Any,
+        supervision: Contrasts,
+        random: np.random.RandomState,
+        callback: Callable[["RidgeFLRML"], None] | None,
+    ) -> None:
         """Choose a candidate, solve it on all rows, and keep the map."""
         settings = Settings(
             self.n_components,
             None if self.scale == "auto" else float(self.scale),
-            None if self.offset == "auto" else bool(self.offset),
+            None if self.fit_intercept == "auto" else bool(self.fit_intercept),
             self.margin,
         )
-        given = {name: getattr(self, name) for name in ("ridge", "within", "local", "rounds")}
-        scaled = functools.cache(lambda own: scaled_for(X, own, settings))
-        trials = select(X, scaled, supervision, settings, given, random, self._report)
+        given = {name: getattr(self, name) for name in SEARCHED}
+        scaled = functools.cache(lambda unsupervised: scaled_for(X, unsupervised, settings))
+        policy = SearchPolicy() if self.policy is None else self.policy
+        trials = select(X, scaled, supervision, settings, given, random, policy=policy, report=self._report)
         self._set_choice(trials)
         candidate = trials[0].candidate
-        own = candidate.form.local == 1
-        solver = Solver(scaled(own), supervision, None, own, settings, random)
-        rank = solver.plane.rank
+        unsupervised = candidate.form.unsupervised
+        solver = Solver(scaled(unsupervised), supervision, None, unsupervised, settings, random)
+        rank = solver.problem.rank
         self._check_directions(self.n_components, rank, f"the {rank} directions of the data")
-        C, weights, hinges = solver.solve(candidate, random)
-        self.scale_, self.weights_ = scaled(own).scale, weights.astype(X.dtype)
-        L_transposed, offset = solver.lift(C)
-        signs = column_signs(L_transposed)
-        self.offset_: NDArray = (offset * signs).astype(X.dtype)
-        L_transposed *= signs
-        self._set_result(L_transposed.astype(X.dtype, copy=False).T, hinges, 1 + candidate.rounds)
+        self.scale_, self.fit_intercept_ = scaled(unsupervised).scale, scaled(unsupervised).constant > 0
+
+        def set_map(C: NDArray, weights: NDArray, hinges: list[float]) -> None:
+            L_transposed, intercept = solver.lift(C)
+            signs = column_signs(L_transposed)
+            L_transposed *= signs
+            self.weights_, self.intercept_ = weights.astype(X.dtype), (intercept * signs).astype(X.dtype)
+            self._set_result(L_transposed.astype(X.dtype, copy=False).T, hinges, 1 + len(hinges))
+
+        def after_round(C: NDArray, weights: NDArray, hinges: list[float]) -> None:
+            set_map(C, weights, hinges)
+            if callback is not None:
+                callback(self)
+
+        set_map(*solver.solve(candidate, random, None if callback is None else after_round))
 
     def _check_supervision(self, X: Any, y: Any, triplets: Any, groups: Any) -> Supervision:
         """Return the given triplets, else the labels, as supervision."""
@@ -209,25 +262,25 @@ class RidgeFLRML(LowRankMetric):
 
     def _set_choice(self, trials: list[Trial]) -> None:
         """Keep the first of the trials as the choice, and the scores of all."""
-        candidates = [trial.candidate for trial in trials]
-        self.ridge_, self.n_rounds_ = candidates[0].ridge, candidates[0].rounds
-        self.within_, self.local_ = candidates[0].form.within, candidates[0].form.local
-        self.best_score_ = trials[0].score
+        params = [trial.params for trial in trials]
+        self.best_params_, self.best_score_ = params[0], trials[0].score
+        self.ridge_, self.within_, self.local_, self.n_rounds_ = (params[0][name] for name in SEARCHED)
+        scores = np.array([trial.score for trial in trials])
         self.cv_results_ = {
-            "ridge": np.array([candidate.ridge for candidate in candidates]),
-            "within": np.array([candidate.form.within for candidate in candidates]),
-            "local": np.array([candidate.form.local for candidate in candidates]),
-            "rounds": np.array([candidate.rounds for candidate in candidates]),
-            "score": np.array([trial.score for trial in trials]),
-            "std_error": np.array([trial.std_error for trial in trials]),
-            "support": np.array([mean(trial.support) for trial in trials]),
+            "params": params,
+            **{f"param_{name}": np.array([each[name] for each in params]) for name in SEARCHED},
+            "mean_test_score": scores,
+            "std_test_score": np.array([trial.fold_std for trial in trials]),
+            "rank_test_score": 1 + np.array([int(np.sum(scores > score)) for score in scores]),
+            "standard_error": np.array([trial.standard_error for trial in trials]),
+            "neighbour_purity": np.array([mean(trial.neighbour_purity) for trial in trials]),
         }
 
     def _report(self, trial: Trial) -> None:
         c = trial.candidate
         self._log(
             f"ridge {c.ridge:.3g}, within {c.form.within}, local {c.form.local}, rounds {c.rounds}: "
-            f"{trial.score:.4f} ± {trial.std_error:.4f}"
+            f"{trial.score:.4f} ± {trial.standard_error:.4f}"
         )
 
 
@@ -236,5 +289,5 @@ def check_classes(n_classes: int, has_positives: bool, has_groups: bool) -> None
     if n_classes == 1:
         raise ValueError("y has 1 class: at least two classes are needed, so that every sample has a negative")
     if not has_positives:
-        where = "of its class outside its group" if has_groups else "in its class"
-        raise ValueError(f"no sample has another one {where}, so none has a positive")
+        place = "of its class outside its group" if has_groups else "in its class"
+        raise ValueError(f"no sample has another one {place}, so none has a positive")

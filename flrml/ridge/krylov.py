@@ -1,8 +1,8 @@
-"""Blocks of orthonormal directions, each beside those before it."""
+"""Block Krylov spaces: blocks of orthonormal directions, each orthogonal to those before it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 from flrml.ridge.arrays import combine as combine_arrays
 from flrml.ridge.arrays import inner as inner_of_arrays
 
-SOUND = 100  # units of rounding below which lengths beside the other directions are noise
-NOT_SHORT = 0.01  # squared length from which on rounding is magnified ten times at most
+if TYPE_CHECKING:
+    from flrml.ridge.sample_matrices import SampleMatrices
+
+NOISE_UNITS = 100  # eigenvalues and lengths below this many units of rounding are noise
+SAFE_SQUARED_LENGTH = 0.01  # at this length, rounding is magnified by at most ten
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,46 @@ class Block:
 
     directions: Any
     along: NDArray[np.float64]
+
+
+class Krylov:
+    """A block Krylov space of XᵀX: blocks of orthonormal directions and the images of the rows in them.
+
+    Parameters
+    ----------
+    matrices : SampleMatrices
+        The data.
+
+    Attributes
+    ----------
+    blocks : list
+        Blocks, where the data keep them.
+    images : list of sample matrices
+        X V_j, for all rows.
+    columns : list of small matrices
+        [V₁ V₂ … V_j]ᵀ XᵀX V_j for the rows that are learned from, where the data keep them.
+    """
+
+    def __init__(self, matrices: "SampleMatrices"):
+        self.matrices = matrices
+        self.blocks: list[Any] = []
+        self.images: list[Any] = []
+        self.columns: list[Any] = []
+
+    def extend(self, sums: Any, n_blocks: int) -> None:
+        """Add a number of blocks that begin with sums Xᵀ B."""
+        matrices = self.matrices
+        for number in range(n_blocks):
+            if number:
+                sums = matrices.product_transposed(self.images[-1])
+            block = matrices.next_block(self.blocks, sums)
+            if number:
+                self.columns.append(matrices.along(block))
+            if matrices.is_empty(block) and self.blocks:  # the space is complete
+                return
+            self.blocks.append(block)
+            self.images.append(matrices.product(block))
+        self.columns.append(matrices.last_column(self.blocks, self.images))
 
 
 def next_block(
@@ -53,9 +96,9 @@ def next_block(
     """
     V, eps, width = [block.directions for block in blocks], np.finfo(sums.dtype).eps, sums.shape[1]
     along, G = np.split(inner([*V, sums], sums), [sum(piece.shape[1] for piece in V)])
-    noise = (SOUND * eps) ** 2 * np.diag(G)
+    noise = (NOISE_UNITS * eps) ** 2 * np.diag(G)
     rest = combine([*V, sums], np.vstack((-along, np.eye(width)))) if V else sums
-    for least in (SOUND * eps, 0.5):
+    for least in (NOISE_UNITS * eps, 0.5):
         C, G = np.split(inner([*V, rest], rest), [len(along)])
         sound = np.diag(G) > noise
         unit = sound / np.sqrt(np.where(sound, np.diag(G), 1))
@@ -68,7 +111,7 @@ def next_block(
         if not V and R.shape[1] == 0:
             R = np.eye(rest.shape[1], 1)  # rows of zeros have a direction too, of length zero
         rest = combine([*V, rest], np.vstack((-C @ R, unit[:, None] * R)))
-        if squares.min(initial=1) > NOT_SHORT:
+        if squares.min(initial=1) > SAFE_SQUARED_LENGTH:
             break
         noise = np.zeros(rest.shape[1])
     return Block(rest, along)

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-BLOCK_VALUES = 2**20  # similarities held at once: they stay in the processor's cache
+CACHED_SIMILARITIES = 2**20  # similarities held at once: they stay in the processor's cache
 
 
 def pair_product(i: NDArray, j: NDArray, weights: NDArray, Y: NDArray, R: NDArray) -> NDArray:
@@ -44,7 +44,7 @@ def inside_margin(
 
 def blocks_of(n: int, width: int) -> list[slice]:
     """Return slices of n rows whose similarities with ``width`` others stay in cache."""
-    step = max(1, BLOCK_VALUES // max(width, 1))
+    step = max(1, CACHED_SIMILARITIES // max(width, 1))
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 

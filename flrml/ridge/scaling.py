@@ -4,11 +4,10 @@ Features differ in size by orders of magnitude: frequent and rare words, millili
 shrinks the small ones most, whether they tell classes apart or not. Each feature is therefore divided by a power of
 its root mean square: 0 leaves it as it is, 1 makes all of them equal. The map stays linear in the features.
 
-A constant can be a further feature, which gives the map an offset. The cosine alone cannot tell rows apart that
-differ in length only, nor a class around the origin from the others.
+A constant can be a further feature, which gives the map an intercept. Without one, the cosine cannot distinguish
+rows that differ in length only, nor a class around the origin from the others.
 """
 
-from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import Any
 
@@ -16,52 +15,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flrml.binary import BinaryRows
-from flrml.ridge.tall import Tall, TallArrays, TallDual
+from flrml.ridge.remote_rows import RemoteRows
+from flrml.ridge.sample_matrices import DualSampleArrays, SampleArrays, SampleMatrices
 from flrml.rows import gram, is_sparse, product, product_transposed, row_blocks
-from flrml.wide import is_wide
+from flrml.rows.binary import BinaryRows
+from flrml.rows.wide import is_wide
 
-FEW_ROWS, FEW_COLUMNS = 400, 200  # up to which the whole row space is taken
-MANY_COLUMNS = 3  # per row, from which on directions are known by their duals
-DENSE = 0.1  # share of non-zeros above which rows of few columns are stored dense
-SMALLEST = 1e-6  # root mean squares below this share of the largest are raised to it
-
-
-class RemoteRows(ABC):
-    """Rows that other processes hold, for RidgeFLRML."""
-
-    shape: tuple[int, int]
-    dtype: np.dtype
-
-    @property
-    @abstractmethod
-    def sample_rows(self) -> int:
-        """Number of rows that this process can take at most."""
-
-    @property
-    @abstractmethod
-    def filled(self) -> float:
-        """Share of values that are stored."""
-
-    @abstractmethod
-    def squares(self) -> NDArray[np.float64]:
-        """Return the mean square of each feature."""
-
-    @abstractmethod
-    def scaled(self, weights: NDArray, constant: float, scale: float, mean_square: float) -> "ScaledRows":
-        """Return these rows scaled; for the arguments see :class:`ScaledRows`."""
-
-    @abstractmethod
-    def __getitem__(self, rows: NDArray) -> Any:
-        """Take some rows to this process."""
-
-    @abstractmethod
-    def nearest(self, train: Any, test: Any, n_neighbors: int) -> tuple[NDArray, NDArray]:
-        """Find neighbours by cosine among rows of this process, where these rows are."""
-
-    @abstractmethod
-    def sample(self, rows: NDArray) -> Any:
-        """Return some rows, in ascending order, to search parameters with: here, or where they are."""
+EXACT_ROWS, EXACT_COLUMNS = 400, 200  # up to which the whole row space is taken
+DUAL_COLUMNS_PER_ROW = 3  # per row, from which on directions are known by their duals
+DENSE_FROM_SHARE = 0.1  # share of non-zeros above which rows of few columns are stored dense
+SMALLEST_ROOT = 1e-6  # root mean squares below this share of the largest are raised to it
 
 
 class ScaledRows:
@@ -69,15 +32,15 @@ class ScaledRows:
 
     Parameters
     ----------
-    X : rows of shape (n, D)
+    X : rows of shape (n_samples, n_features)
         The data, in memory or on disk; neither copied nor changed.
-    weights : ndarray of shape (D,)
+    weights : ndarray of shape (n_features,)
         The weights w of the features.
-    constant : float, default 0
+    constant : float, default=0
         The constant c; 0 if there is none.
-    scale : float, default 0
+    scale : float, default=0
         Power of the root mean squares that the weights divide by.
-    mean_square : float, default 1
+    mean_square : float, default=1
         Mean squared length of the scaled rows.
     """
 
@@ -103,9 +66,9 @@ class ScaledRows:
         return self.X.nnz / max(n * n_columns, 1) if is_sparse(self.X) else 1.0
 
     @property
-    def is_short(self) -> bool:
+    def is_narrow(self) -> bool:
         """Whether there are few columns, and not too many zeros to store."""
-        return self.shape[1] <= FEW_COLUMNS and self.filled >= DENSE
+        return self.shape[1] <= EXACT_COLUMNS and self.filled >= DENSE_FROM_SHARE
 
     def product(self, B: NDArray) -> NDArray:
         """Return the rows times B."""
@@ -128,14 +91,14 @@ class ScaledRows:
     @property
     def has_many_columns(self) -> bool:
         """Whether columns are so many more than rows that directions are known by their duals."""
-        return self.shape[1] > MANY_COLUMNS * self.shape[0]
+        return self.shape[1] > DUAL_COLUMNS_PER_ROW * self.shape[0]
 
-    def tall(self, rows: NDArray | None) -> Tall:
-        """Return the operations on tall matrices; some rows are learned from, or all of them."""
-        few = self.shape[0] <= FEW_ROWS
-        if self.is_short or not (few or self.has_many_columns):
-            return TallArrays(self, rows)
-        return TallDual(self, rows, few, is_wide(self.shape))
+    def matrices(self, rows: NDArray | None) -> SampleMatrices:
+        """Return the operations on sample matrices, with the given training rows or all of them."""
+        few = self.shape[0] <= EXACT_ROWS
+        if self.is_narrow or not (few or self.has_many_columns):
+            return SampleArrays(self, rows)
+        return DualSampleArrays(self, rows, few, is_wide(self.shape))
 
     def toarray(self) -> Any:
         """Return the rows as a dense matrix."""
@@ -151,32 +114,37 @@ class ScaledRows:
         return gram(sp.csr_matrix(scaled) if sp.issparse(rows) else scaled) + self.constant**2
 
     def unscale(self, directions: NDArray) -> tuple[NDArray, NDArray]:
-        """Return the map Lᵀ (D × d) and the offset (d) on rows of X for a map on the scaled rows, in its place."""
+        """Return the map Lᵀ (D × d) and the intercept (d) on rows of X for a map on the scaled rows, in place."""
         D, d = self.X.shape[1], directions.shape[1]
-        offset = self.constant * directions[D] if self.constant else np.zeros(d)
+        intercept = self.constant * directions[D] if self.constant else np.zeros(d)
         L_transposed = directions[:D]
         L_transposed *= self.weights[:, None]
-        return L_transposed, offset.astype(self.dtype)
+        return L_transposed, intercept.astype(self.dtype)
 
 
-def scale_rows(X: Any, scale: float, offset: bool) -> ScaledRows:
+def scale_rows(X: Any, scale: float, fit_intercept: bool) -> ScaledRows:
     """Return scaled rows.
 
     Parameters
     ----------
-    X : rows of shape (n, D)
+    X : rows of shape (n_samples, n_features)
         The data.
     scale : float
         Power of the root mean squares by which features are divided.
-    offset : bool
+    fit_intercept : bool
         Whether to append a constant.
+
+    Returns
+    -------
+    ScaledRows
+        The rows with weights for their features.
     """
     squares = squares_of(X)
     total = float(squares.sum())
-    roots = np.sqrt(np.maximum(squares, SMALLEST**2 * squares.max(initial=np.finfo(np.float64).tiny)))
+    roots = np.sqrt(np.maximum(squares, SMALLEST_ROOT**2 * squares.max(initial=np.finfo(np.float64).tiny)))
     # A feature that no row has gets no weight: rounding in products with it must not count.
     weights = np.where(squares > 0, roots**-scale, 0.0)
-    constant = total ** ((1 - scale) / 2) if offset else 0.0
+    constant = total ** ((1 - scale) / 2) if fit_intercept else 0.0
     mean_square = float(weights**2 @ squares) + constant**2
     if isinstance(X, RemoteRows):
         return X.scaled(weights, constant, scale, mean_square)

@@ -1,16 +1,18 @@
-"""The choice of the parameters of RidgeFLRML on held-out rows, by grid search.
+"""Choose the parameters of RidgeFLRML on validation rows, by grid search.
 
-1. A fifth of the rows is held out, groups together; of few groups, each fifth in turn. Of many rows, a sample is
-   searched. The held-out rows take no part in the subspace, the whitening or the map.
+1. A fifth of the groups is held out; with few groups, 5-fold cross-validation is used. With many rows, a sample is
+   searched. Validation rows take no part in the subspace, the whitening or the map.
 2. Discriminants are tried with every power of ten among the eigenvalues of the scatter as ridge. By the
-   one-standard-error rule the ridge is 1 unless another is better by more than a standard error; then it is the
-   best of them and of the half powers of ten beside it. Of few groups, shares of neighbours of the right class are
-   compared, which are less noisy than votes.
-3. The cosine of X itself is judged by a sample. If discriminants make far fewer errors, they win.
-4. Else the data's own geometry is tried as well, for two large ridges, without and with rounds. The best of these
-   four is taken if it is better than the discriminants, the simpler model, by more than two standard errors; or at
-   all, if the discriminants are worse than the cosine of X by more than one.
-5. If a sample was searched, the ridge of the own geometry and the number of rounds grow with the groups.
+   one-standard-error rule the ridge is 1 unless another one is better by more than a standard error; then it is the
+   best of that one and its neighbouring half powers of ten. In cross-validation the neighbour purity is compared,
+   which is less noisy than the votes.
+3. The cosine of X itself is evaluated on a sample. If discriminants make far fewer errors, they are chosen.
+4. Otherwise the unsupervised form is tried as well, for two large ridges, without and with rounds. The best of
+   these four is chosen if it is better than the discriminants, the simpler model, by more than two standard errors;
+   or if it is better at all and the discriminants are worse than the cosine of X by more than one.
+5. If a sample was searched, the ridge of the unsupervised form and the number of rounds grow with the groups.
+
+:class:`flrml.ridge.policy.SearchPolicy` has the thresholds.
 """
 
 import functools
@@ -23,51 +25,70 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flrml.exceptions import FlrmlWarning
+from flrml.folds import Parts, draw_at_most, validation_parts
 from flrml.neighbors import nearest
-from flrml.ridge.plane import Form
-from flrml.ridge.scaling import RemoteRows, ScaledRows
-from flrml.ridge.solver import Candidate, Settings, Solver, scaled_for
-from flrml.ridge.supervision import N_FOLDS, Contrasts, Parts, Supervision
+from flrml.ridge.candidates import Candidate, Form, Settings
+from flrml.ridge.policy import SearchPolicy
+from flrml.ridge.remote_rows import RemoteRows
+from flrml.ridge.scaling import ScaledRows
+from flrml.ridge.solver import Solver, scaled_for
+from flrml.ridge.supervision import Contrasts, Supervision
 from flrml.rows import take_rows
-from flrml.wide import is_wide, with_inner_products
-
-FORMS = (Form(0.97, 0.1), Form(0.0, 1.0))  # discriminants, and the data's own geometry
-ROUNDS, MOST_ROUNDS = 10, 30  # of up to SEARCHED groups, where more gain nothing on held-out rows, and at most
-FEWER = 2 / 3  # of the errors of the cosine of X: discriminants that make fewer are not beaten by rounds
-FEW = 2000  # below this many groups each fold is held out in turn, and below this many rows no sample is taken
-SEARCHED = 10_000  # rows that are searched at most
-JUDGES, REFERENCES = 1500, 3000  # rows that are judged at most, and rows that are their neighbours at most
-SAMPLE = (400, 2000)  # the same for the cosine of X
-ERRORS = 2  # standard errors by which another model than discriminants is better if it is taken
-MORE = 2  # decisions that count as different besides those that are, so that a single row chooses nothing
+from flrml.rows.wide import is_wide, with_inner_products
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A candidate, its score on held-out rows, the standard error of that, and decisions and support by group."""
+    """A candidate and its evaluation on validation rows.
+
+    Attributes
+    ----------
+    candidate : Candidate
+        The candidate.
+    score, standard_error : float
+        Share of correct decisions, and its standard error.
+    fold_scores : ndarray
+        Share of correct decisions in each fold.
+    decisions, neighbour_purity : ndarray
+        Share of correct decisions and neighbour purity of each group, weighted by the size of the group.
+    """
 
     candidate: Candidate
     score: float = np.nan
-    std_error: float = np.nan
+    standard_error: float = np.nan
+    fold_scores: NDArray = field(default_factory=lambda: np.empty(0), repr=False)
     decisions: NDArray = field(default_factory=lambda: np.empty(0), repr=False)
-    support: NDArray = field(default_factory=lambda: np.full(1, np.nan), repr=False)
+    neighbour_purity: NDArray = field(default_factory=lambda: np.full(1, np.nan), repr=False)
+
+    @property
+    def params(self) -> dict[str, float]:
+        """The candidate as parameters of :class:`flrml.RidgeFLRML`."""
+        candidate, form = self.candidate, self.candidate.form
+        return {"ridge": candidate.ridge, "within": form.within, "local": form.local, "rounds": candidate.rounds}
+
+    @property
+    def fold_std(self) -> float:
+        """Standard deviation of the score over folds, nan with a single fold."""
+        return float(np.std(self.fold_scores)) if len(self.fold_scores) > 1 else np.nan
 
 
 class Fold:
-    """Rows to learn from and rows to judge by.
+    """Training rows and validation rows.
 
     Parameters
     ----------
-    X : rows of shape (n, D)
+    X : rows of shape (n_samples, n_features)
         The data, or rows with the same inner products.
     scaled : callable
-        Returns them scaled, for discriminants or, if its argument is true, for the data's own geometry.
+        Returns them scaled, for discriminants or, if its argument is true, for the unsupervised form.
     supervision : Supervision
         Labels or triplets of all rows.
     parts : pair of ndarrays
-        Numbers of the rows to learn from and of the rows to judge by.
+        Numbers of the training rows and of the validation rows.
     settings : Settings
-        What all candidates have in common.
+        Settings that all candidates share.
+    policy : SearchPolicy
+        Limits of the search.
     random : RandomState
         Draws rows and columns.
     """
@@ -79,45 +100,49 @@ class Fold:
         supervision: Supervision,
         parts: Parts,
         settings: Settings,
+        policy: SearchPolicy,
         random: np.random.RandomState,
     ):
-        rows, held = parts
+        train, validation = parts
         self.X, self.scaled, self.supervision, self.settings = X, scaled, supervision, settings
-        self.learned_from, self._subset = rows, supervision.subset(rows)
-        self.all = (at_most(REFERENCES, rows, random), held)
-        few = len(supervision.groups) < FEW
-        sample = (at_most(SAMPLE[1], self.all[0], random), at_most(SAMPLE[0], held, random))
-        self.sample = self.all if few else sample
+        self._train, self._subset = train, supervision.subset(train)
+        self.all = (draw_at_most(policy.max_reference_rows, train, random), validation)
+        sample = (
+            draw_at_most(policy.max_cosine_reference_rows, self.all[0], random),
+            draw_at_most(policy.max_cosine_validation_rows, validation, random),
+        )
+        self.sample = self.all if len(supervision.groups) < policy.sample_cosine_from_rows else sample
         self.seed = random.randint(2**31)
         # A cache of functools would refer back to the fold, which would then keep what workers hold for it.
         self._solvers: dict[bool, Solver] = {}
         self._maps: dict[Candidate, NDArray] = {}
 
-    def solver(self, own: bool) -> Solver:
-        """Return the solver of discriminants, or that of the data's own geometry."""
-        if own not in self._solvers:
+    def solver(self, unsupervised: bool) -> Solver:
+        """Return the solver of discriminants, or that of the unsupervised form."""
+        if unsupervised not in self._solvers:
             random = np.random.RandomState(self.seed)
-            self._solvers[own] = Solver(
-                self.scaled(own), self._subset, self.learned_from, own, self.settings, random
+            self._solvers[unsupervised] = Solver(
+                self.scaled(unsupervised), self._subset, self._train, unsupervised, self.settings, random
             )
-        return self._solvers[own]
+        return self._solvers[unsupervised]
 
     def solve(self, candidate: Candidate) -> NDArray:
         """Return the map of a candidate on the images."""
         if candidate not in self._maps:
-            C = self.solver(candidate.form.local == 1).solve(candidate, np.random.RandomState(self.seed))[0]
+            solver = self.solver(candidate.form.unsupervised)
+            C = solver.solve(candidate, np.random.RandomState(self.seed))[0]
             self._maps[candidate] = C.astype(self.X.dtype)
         return self._maps[candidate]
 
-    def judge(self, candidate: Candidate | None, *, sample: bool) -> tuple[NDArray, NDArray, NDArray]:
-        """Return the decisions about held-out rows, their support and their groups; None is the cosine of X."""
-        rows, held = self.sample if sample else self.all
+    def evaluate(self, candidate: Candidate | None, *, sample: bool) -> tuple[NDArray, NDArray, NDArray]:
+        """Evaluate a candidate, or the cosine of X if it is None; see ``Supervision.evaluate``."""
+        rows, validation = self.sample if sample else self.all
         if candidate is None:
             search = self.X.nearest if isinstance(self.X, RemoteRows) else nearest
-            return self.supervision.judge(take_rows(self.X, rows), rows, take_rows(self.X, held), held, search)
-        images, C = self.solver(candidate.form.local == 1).subspace.images, self.solve(candidate)
-        Y, Y_held = (images[some] @ C for some in (rows, held))
-        return self.supervision.judge(Y, rows, Y_held, held)
+            Y, Y_validation = take_rows(self.X, rows), take_rows(self.X, validation)
+            return self.supervision.evaluate(Y, rows, Y_validation, validation, search)
+        images, C = self.solver(candidate.form.unsupervised).subspace.images, self.solve(candidate)
+        return self.supervision.evaluate(images[rows] @ C, rows, images[validation] @ C, validation)
 
 
 class Selection:
@@ -137,37 +162,42 @@ class Selection:
         self._by_sample: dict[Candidate | None, NDArray] = {}
 
     def score(self, candidates: Iterable[Candidate]) -> list[Trial]:
-        """Judge candidates by the held-out rows."""
+        """Evaluate candidates on the validation rows."""
         scored = []
         for candidate in candidates:
-            decisions, support = self._judge(candidate, False)
-            scored.append(Trial(candidate, mean(decisions), standard_error(decisions), decisions, support))
+            fold_scores, decisions, purity = self._evaluate(candidate, False)
+            error = standard_error(decisions)
+            scored.append(Trial(candidate, mean(decisions), error, fold_scores, decisions, purity))
             self.report(scored[-1])
         self.trials.extend(scored)
         return scored
 
-    def errors(self, candidate: Candidate | None) -> float:
-        """Return the share of the sample that a candidate gets wrong; None is the cosine of X."""
+    def error_rate(self, candidate: Candidate | None) -> float:
+        """Return the error rate of a candidate on the sample; None is the cosine of X."""
         decisions = self._sample_decisions(candidate)
         return float(1 - decisions.mean()) if len(decisions) else 0.0
 
     def loss(self, candidate: Candidate) -> float:
-        """Return by how many standard errors a candidate is worse than the cosine of X, judged by the sample."""
+        """Return by how many standard errors a candidate is worse than the cosine of X on the sample."""
         loss = self._sample_decisions(None) - self._sample_decisions(candidate)
         return float(loss.mean() / max(standard_error(loss), np.finfo(np.float64).tiny)) if len(loss) else 0.0
 
     def _sample_decisions(self, candidate: Candidate | None) -> NDArray:
         if candidate not in self._by_sample:
-            self._by_sample[candidate] = self._judge(candidate, True)[0]
+            self._by_sample[candidate] = self._evaluate(candidate, True)[1]
         return self._by_sample[candidate]
 
-    def _judge(self, candidate: Candidate | None, sample: bool) -> list[NDArray[np.float64]]:
-        """Return the share of right decisions by group, 1 on average if all are right, and its support."""
-        found = [fold.judge(candidate, sample=sample) for fold in self.folds]
-        right, support, group = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        # Rows of one group are not independent: the standard error is that of the groups' means.
+    def _evaluate(self, candidate: Candidate | None, sample: bool) -> list[NDArray[np.float64]]:
+        """Return the scores of the folds, and correct decisions and neighbour purity by group, with mean 1 at best.
+
+        Rows of one group are not independent, so the standard error is that of the means of groups.
+        """
+        found = [fold.evaluate(candidate, sample=sample) for fold in self.folds]
+        correct, purity, group = (np.concatenate(parts) for parts in zip(*found, strict=True))
         _, number, size = np.unique(group, return_inverse=True, return_counts=True)
-        return [np.bincount(number, values) * (len(size) / max(size.sum(), 1)) for values in (right, support)]
+        weight = len(size) / max(size.sum(), 1)
+        by_group = [np.bincount(number, values) * weight for values in (correct, purity)]
+        return [np.array([mean(part) for part, _, _ in found]), *by_group]
 
 
 def select(
@@ -177,82 +207,126 @@ def select(
     settings: Settings,
     given: dict[str, Any],
     random: np.random.RandomState,
+    *,
+    policy: SearchPolicy = SearchPolicy(),  # noqa: B008  # frozen
     report: Callable[[Trial], None] = lambda trial: None,
 ) -> list[Trial]:
-    """Try candidates on held-out rows; return all trials, the chosen one first.
+    """Evaluate candidates on validation rows.
 
     Parameters
     ----------
-    X : rows of shape (n, D)
+    X : rows of shape (n_samples, n_features)
         The training rows. Of remote ones, a sample is searched.
     scaled : callable
-        Returns them scaled, for discriminants or, if its argument is true, for the data's own geometry.
+        Returns them scaled, for discriminants or, if its argument is true, for the unsupervised form.
     supervision : Contrasts
         Their labels or triplets.
     settings : Settings
-        What all candidates have in common.
+        Settings that all candidates share.
     given : dict
         ``ridge``, ``within``, ``local`` and ``rounds``, each a number or "auto".
     random : RandomState
         Draws folds, rows and columns.
+    policy : SearchPolicy
+        Limits and thresholds.
     report : callable
         Called with every trial.
+
+    Returns
+    -------
+    list of Trial
+        All trials, the chosen one first and the others by score.
     """
-    forms = [form for form in FORMS if _agrees(form, given)] or _given_forms(given)
+    forms = [form for form in policy.forms if _agrees(form, given)] or _given_forms(policy, given)
     rounds = 0 if given["rounds"] == "auto" else int(given["rounds"])
     default = Candidate(1.0 if given["ridge"] == "auto" else float(given["ridge"]), forms[0], rounds)
     if "auto" not in given.values():
         return [Trial(default)]
-    searched, known = X, cast(Supervision, supervision)
-    if X.shape[0] > SEARCHED or isinstance(X, RemoteRows):
-        rows = supervision.draw(min(SEARCHED, X.sample_rows) if isinstance(X, RemoteRows) else SEARCHED, random)
-        searched = X.sample(rows) if isinstance(X, RemoteRows) else take_rows(X, rows)
-        known = supervision.subset(rows)
-        scaled = functools.cache(lambda own: scaled_for(searched, own, settings))
-    elif is_wide(X.shape) and any(form.local == 1 for form in forms) and scaled(True).is_plain:
-        searched = with_inner_products(scaled(True).gram).astype(X.dtype)
-    folds = [Fold(searched, scaled, known, parts, settings, random) for parts in held_out(known, random)]
-    if not folds:  # too few rows to hold any out
+    searched, scaled, known = _searched_rows(X, scaled, supervision, settings, forms, policy, random)
+    parts = validation_parts(
+        known.folds(random),
+        known.groups,
+        random,
+        cross_validate_below_groups=policy.cross_validate_below_groups,
+        max_validation_rows=policy.max_validation_rows,
+    )
+    folds = [Fold(searched, scaled, known, pair, settings, policy, random) for pair in parts]
+    if not folds:  # too few rows for a split
         return [Trial(default)]
     selection = Selection(folds, report)
-    discriminants, own = ([form for form in forms if (form.local == 1) == wanted] for wanted in (False, True))
-    simple: Trial | None = None
-    rivals: list[Trial] = []
-    if discriminants:
-        simple = _try_discriminants(selection, default, discriminants, given)
-        if given["rounds"] == "auto" and not own:
-            rivals = selection.score([replace(simple.candidate, rounds=ROUNDS)])
-    if own and (simple is None or selection.errors(simple.candidate) > FEWER * selection.errors(None)):
-        large = folds[0].solver(True).ridges()[-1]
-        ridges = [large / 10, large * 10] if given["ridge"] == "auto" else [default.ridge]
-        starts = [Candidate(ridge, form, rounds) for form in own for ridge in ridges]
-        if given["rounds"] == "auto":
-            starts += [replace(start, rounds=ROUNDS) for start in starts]
-        rivals = selection.score(starts)
-    trials = rivals if simple is None else [simple, *rivals]
-    if own and simple is not None and selection.loss(simple.candidate) > 1:
-        simple = None  # worse than the cosine of X, and so preferred to nothing
-    chosen = prefer_simple(trials, simple, ERRORS)[0]
-    if own and selection.loss(chosen.candidate) > 1:
+    chosen = _choose(selection, default, forms, given, policy)
+    if any(form.unsupervised for form in forms) and selection.loss(chosen.candidate) > 1:
         warnings.warn(
-            "on held-out rows the cosine of X is better than the learned map by more than a standard error; "
+            "on validation rows the cosine of X is better than the learned map by more than a standard error; "
             "raise n_components, or compare the rows of X as they are",
             FlrmlWarning,
             stacklevel=2,
         )
-    growth, number = supervision.n_groups / known.n_groups, rounds_for(supervision.n_groups)
+    growth, number = supervision.n_groups / known.n_groups, policy.rounds_for(supervision.n_groups)
     rest = (trial for trial in ordered(selection.trials) if trial is not chosen)
     return [_for_all_rows(trial, growth, number, given) for trial in (chosen, *rest)]
 
 
-def _try_discriminants(selection: Selection, default: Candidate, forms: list[Form], given: dict[str, Any]) -> Trial:
+def _searched_rows(
+    X: Any,
+    scaled: Callable[[bool], ScaledRows],
+    supervision: Contrasts,
+    settings: Settings,
+    forms: list[Form],
+    policy: SearchPolicy,
+    random: np.random.RandomState,
+) -> tuple[Any, Callable[[bool], ScaledRows], Supervision]:
+    """Return the rows to search with, scaled, and their supervision: all rows, or a sample of them."""
+    most = policy.max_search_rows
+    if X.shape[0] > most or isinstance(X, RemoteRows):
+        rows = supervision.draw(min(most, X.sample_rows) if isinstance(X, RemoteRows) else most, random)
+        sample = X.sample(rows) if isinstance(X, RemoteRows) else take_rows(X, rows)
+        return sample, functools.cache(lambda kind: scaled_for(sample, kind, settings)), supervision.subset(rows)
+    if is_wide(X.shape) and any(form.unsupervised for form in forms) and scaled(True).is_plain:
+        X = with_inner_products(scaled(True).gram).astype(X.dtype)
+    return X, scaled, cast(Supervision, supervision)
+
+
+def _choose(
+    selection: Selection, default: Candidate, forms: list[Form], given: dict[str, Any], policy: SearchPolicy
+) -> Trial:
+    """Return the trial of the best candidate; ties within some standard errors go to the discriminants."""
+    discriminants, unsupervised = ([form for form in forms if form.unsupervised == kind] for kind in (False, True))
+    simple: Trial | None = None
+    rivals: list[Trial] = []
+    if discriminants:
+        simple = _try_discriminants(selection, default, discriminants, given, policy)
+        if given["rounds"] == "auto" and not unsupervised:
+            rivals = selection.score([replace(simple.candidate, rounds=policy.rounds)])
+    if unsupervised and (simple is None or _is_close_to_cosine(selection, simple, policy)):
+        large = selection.folds[0].solver(True).ridges()[-1]
+        ridges = [large / 10, large * 10] if given["ridge"] == "auto" else [default.ridge]
+        starts = [replace(default, ridge=ridge, form=form) for form in unsupervised for ridge in ridges]
+        if given["rounds"] == "auto":
+            starts += [replace(start, rounds=policy.rounds) for start in starts]
+        rivals = selection.score(starts)
+    trials = rivals if simple is None else [simple, *rivals]
+    if unsupervised and simple is not None and selection.loss(simple.candidate) > 1:
+        simple = None  # worse than the cosine of X, so it is not preferred
+    return prefer_simple(trials, simple, policy, policy.standard_errors_to_switch)[0]
+
+
+def _is_close_to_cosine(selection: Selection, simple: Trial, policy: SearchPolicy) -> bool:
+    error, cosine_error = selection.error_rate(simple.candidate), selection.error_rate(None)
+    return error > policy.cosine_error_ratio * cosine_error
+
+
+def _try_discriminants(
+    selection: Selection, default: Candidate, forms: list[Form], given: dict[str, Any], policy: SearchPolicy
+) -> Trial:
     """Score the first form with a grid of ridges, and the others with the best of them; return the best."""
     first, solver = replace(default, form=forms[0]), selection.folds[0].solver(False)
-    by = "support" if len(selection.folds) > 1 else "decisions"  # of many rows, pure neighbourhoods mislead
+    # With many rows, pure neighbourhoods mislead.
+    by = "neighbour_purity" if len(selection.folds) > 1 else "decisions"
     if given["ridge"] == "auto":
         trials = selection.score(replace(first, ridge=ridge) for ridge in solver.ridges())
         simple = next(trial for trial in trials if trial.candidate.ridge == 1)
-        best = prefer_simple(trials, simple, by=by)[0]
+        best = prefer_simple(trials, simple, policy, by=by)[0]
         if best is not simple:
             half = [replace(first, ridge=best.candidate.ridge * 10**power) for power in (-0.5, 0.5)]
             best = ordered([best, *selection.score(half)], by)[0]
@@ -265,46 +339,33 @@ def _try_discriminants(selection: Selection, default: Candidate, forms: list[For
 def _for_all_rows(trial: Trial, growth: float, number: int, given: dict[str, Any]) -> Trial:
     """Return a trial with the ridge for ``growth`` times as many groups as were searched, and a number of rounds.
 
-    The ridge of the own geometry keeps its size beside the scatter. More rows of the same objects do not count.
+    The ridge of the unsupervised form keeps its ratio to the scatter. More rows of the same groups do not count.
     """
     candidate = trial.candidate
-    if given["ridge"] == "auto" and candidate.form.local == 1:
+    if given["ridge"] == "auto" and candidate.form.unsupervised:
         candidate = replace(candidate, ridge=candidate.ridge * growth)
     if given["rounds"] == "auto" and candidate.rounds:
         candidate = replace(candidate, rounds=number)
     return replace(trial, candidate=candidate)
 
 
-def rounds_for(n_groups: int) -> int:
-    """Return the number of rounds: if the rows show few objects, more gain nothing or overfit."""
-    return min(max(ROUNDS, ROUNDS * n_groups // SEARCHED), MOST_ROUNDS)
-
-
-def held_out(supervision: Supervision, random: np.random.RandomState) -> list[Parts]:
-    """Return rows to learn from and rows to judge by: one fold, or of few groups each fold in turn."""
-    folds = [(rows, held) for rows, held in supervision.folds(random) if len(rows) and len(held)]
-    few = len(np.unique(supervision.groups)) < FEW  # rows of one group err together, so that few groups tell little
-    chosen, judges = (folds, FEW // N_FOLDS) if few else (folds[:1], JUDGES)
-    return [(rows, at_most(judges, held, random)) for rows, held in chosen]
-
-
 def ordered(trials: list[Trial], by: str = "decisions") -> list[Trial]:
-    """Order trials by the mean of their decisions or support; of equal ones, the larger ridge comes first."""
+    """Order trials by the mean of their decisions or neighbour purity; ties go to the larger ridge."""
     return sorted(trials, key=lambda trial: (mean(getattr(trial, by)), trial.candidate.ridge), reverse=True)
 
 
 def prefer_simple(
-    trials: list[Trial], simple: Trial | None, errors: float = 1, by: str = "decisions"
+    trials: list[Trial], simple: Trial | None, policy: SearchPolicy, errors: float = 1, by: str = "decisions"
 ) -> list[Trial]:
     """Order trials, but put the simple one first if it is within that many standard errors of the best.
 
-    The error is that of the difference, as the same rows judge both.
+    The error is that of the difference, because both are evaluated on the same rows.
     """
     best, *rest = ordered(trials, by)
     if simple is None:
         return [best, *rest]
     gain = getattr(best, by) - getattr(simple, by)
-    if mean(gain) > errors * standard_error(gain, MORE):
+    if mean(gain) > errors * standard_error(gain, policy.pseudo_disagreements):
         return [best, *rest]
     return [simple, *(trial for trial in (best, *rest) if trial is not simple)]
 
@@ -314,22 +375,20 @@ def mean(values: NDArray) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
-def standard_error(values: NDArray, more: int = 0) -> float:
-    """Return the standard error of the mean, as if the squares of the values had a sum larger by ``more``."""
-    return float(np.sqrt(np.var(values) + more / len(values)) / np.sqrt(len(values))) if len(values) else 0.0
-
-
-def at_most(most: int, rows: NDArray, random: np.random.RandomState) -> NDArray:
-    """Return the rows, or ``most`` random ones of them."""
-    return rows if len(rows) <= most else np.sort(random.choice(rows, most, replace=False))
+def standard_error(values: NDArray, pseudo: int = 0) -> float:
+    """Return the standard error of the mean, with ``pseudo`` added to the sum of the squares of the values."""
+    return float(np.sqrt(np.var(values) + pseudo / len(values)) / np.sqrt(len(values))) if len(values) else 0.0
 
 
 def _agrees(form: Form, given: dict[str, Any]) -> bool:
     return all(given[name] in ("auto", getattr(form, name)) for name in ("within", "local"))
 
 
-def _given_forms(given: dict[str, Any]) -> list[Form]:
-    """Return forms with a given value that none of FORMS has; the other parameter takes each of its values."""
-    withins = sorted({form.within for form in FORMS}) if given["within"] == "auto" else [float(given["within"])]
-    locals_ = sorted({form.local for form in FORMS}) if given["local"] == "auto" else [float(given["local"])]
-    return [Form(within, local) for local in locals_ for within in withins]
+def _given_forms(policy: SearchPolicy, given: dict[str, Any]) -> list[Form]:
+    """Return forms with a given value that the policy does not have; the other one takes each of its values."""
+
+    def values(name: str) -> list[float]:
+        known = sorted({getattr(form, name) for form in policy.forms})
+        return known if given[name] == "auto" else [float(given[name])]
+
+    return [Form(within, local) for local in values("local") for within in values("within")]

@@ -1,71 +1,58 @@
-"""The solution of a candidate on given rows: scaling, subspace and closed form together."""
+"""Solve candidates on given rows: scaling, subspace and reduced problem together."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flrml.ridge.plane import Form, Plane
+from flrml.ridge.candidates import Candidate, Settings
+from flrml.ridge.reduced_problem import ReducedProblem
 from flrml.ridge.scaling import ScaledRows, scale_rows
-from flrml.ridge.subspace import DISCRIMINANTS, LEADING, build_subspace
+from flrml.ridge.subspace import DISCRIMINANT_SHAPE, LEADING_SHAPE, build_subspace
 from flrml.ridge.supervision import Contrasts
 
-SCALE = 0.5  # power of the root mean squares of features that serves discriminants best on held-out rows
+DISCRIMINANT_SCALE = 0.5  # power of the root mean squares of features; the best on validation rows
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """Ridge as a multiple of the mean square of a row, form and number of rounds."""
-
-    ridge: float
-    form: Form
-    rounds: int = 0
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Number of directions, scale of the features, offset and margin; None lets the form decide."""
-
-    d: int
-    scale: float | None = None
-    offset: bool | None = None
-    margin: float = 0.1
-
-
-def scaled_for(X: Any, own: bool, settings: Settings) -> ScaledRows:
+def scaled_for(X: Any, unsupervised: bool, settings: Settings) -> ScaledRows:
     """Return the rows that candidates are solved on.
 
-    Discriminants use scaled features and an offset; the own geometry is that of the rows as they are.
+    Discriminants use scaled features and an intercept; unsupervised candidates use the rows as they are.
 
     Parameters
     ----------
-    X : rows of shape (n, D)
+    X : rows of shape (n_samples, n_features)
         The data.
-    own : bool
-        Whether the candidates are those of the data's own geometry.
+    unsupervised : bool
+        Whether the candidates use no labels.
     settings : Settings
-        What all candidates have in common.
+        Settings that all candidates share.
+
+    Returns
+    -------
+    ScaledRows
+        The scaled rows.
     """
-    scale = settings.scale if settings.scale is not None else 0.0 if own else SCALE
-    return scale_rows(X, scale, settings.offset if settings.offset is not None else not own)
+    scale = settings.scale if settings.scale is not None else 0.0 if unsupervised else DISCRIMINANT_SCALE
+    return scale_rows(X, scale, settings.fit_intercept if settings.fit_intercept is not None else not unsupervised)
 
 
 class Solver:
-    """Solve candidates on some rows, either discriminants or the data's own geometry.
+    """Solve candidates on some rows, either discriminants or unsupervised ones.
 
     Parameters
     ----------
-    scaled : ScaledRows of shape (n, D)
+    scaled : ScaledRows of shape (n_samples, n_features)
         The data, from :func:`scaled_for`.
     supervision : Contrasts
-        Labels or triplets of the rows to learn from alone.
+        Labels or triplets of the training rows only.
     rows : ndarray or None
-        Their numbers; None for all rows.
-    own : bool
-        Whether to solve for the data's own geometry.
+        Numbers of the training rows; None for all rows.
+    unsupervised : bool
+        Whether the candidates use no labels.
     settings : Settings
-        What all candidates have in common.
+        Settings that all candidates share.
     random : RandomState
         Draws random columns of the subspace.
     """
@@ -75,32 +62,42 @@ class Solver:
         scaled: ScaledRows,
         supervision: Contrasts,
         rows: NDArray | None,
-        own: bool,
+        unsupervised: bool,
         settings: Settings,
         random: np.random.RandomState,
     ):
         self.settings, self._scaled = settings, scaled
-        shape = LEADING if own else DISCRIMINANTS
+        shape = LEADING_SHAPE if unsupervised else DISCRIMINANT_SHAPE
         self.subspace = build_subspace(scaled, supervision, rows, settings.d, shape, random)
-        images = self.subspace.tall.learned(self.subspace.images)
-        self.plane = Plane(images, supervision, settings.d, lambda: self.subspace.scatter)
+        images = self.subspace.matrices.train_rows(self.subspace.images)
+        self.problem = ReducedProblem(images, supervision, settings.d, lambda: self.subspace.scatter)
 
     def ridges(self) -> list[float]:
         """Return 1 and the powers of ten from the smallest to the largest eigenvalue of the scatter."""
-        eigenvalues = self.plane.eigenvalues[[-max(self.plane.rank, 1), -1]]
+        eigenvalues = self.problem.eigenvalues[[-max(self.problem.rank, 1), -1]]
         tiny = np.finfo(np.float64).tiny
         low, high = np.floor(np.log10(np.maximum(eigenvalues, tiny) / max(self._scaled.mean_square, tiny)))
         return [float(10.0**exponent) for exponent in np.arange(min(low, 0), max(high, 0) + 1)]
 
     def solve(
-        self, candidate: Candidate, random: np.random.RandomState
+        self,
+        candidate: Candidate,
+        random: np.random.RandomState,
+        callback: Callable[[NDArray, NDArray, list[float]], None] | None = None,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[float]]:
-        """Return the map on the images, the weights of its directions, and the hinges of the rounds."""
-        A = self.plane.whitening(candidate.ridge * self._scaled.mean_square, candidate.form.within)
-        C = self.plane.solve(A, candidate.form.local)
-        C, hinges = self.plane.rounds(A, C, candidate.rounds, self.settings.margin, random)
-        return C, np.einsum("ij,ij->j", C, A @ C), hinges
+        """Return the map on the images, the weights of its directions, and the hinge before each round.
+
+        ``callback`` is called with the same three after the closed form and after every round.
+        """
+        A = self.problem.whitening(candidate.ridge * self._scaled.mean_square, candidate.form.within)
+        C = self.problem.solve(A, candidate.form.local)
+
+        def result(C: NDArray, hinges: list[float]) -> tuple[NDArray, NDArray, list[float]]:
+            return C, np.einsum("ij,ij->j", C, A @ C), hinges
+
+        after = None if callback is None else lambda C, hinges: callback(*result(C, hinges))
+        return result(*self.problem.rounds(A, C, candidate.rounds, self.settings.margin, random, after))
 
     def lift(self, C: NDArray) -> tuple[NDArray, NDArray]:
-        """Return the map Lᵀ (D × d) on the rows of X and its offset, for a map on the images."""
+        """Return the map Lᵀ on the rows of X and its intercept, for a map on the images."""
         return self._scaled.unscale(self.subspace.lift(C))

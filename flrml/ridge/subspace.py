@@ -2,21 +2,25 @@
 
 Ridge regression on the classes, with their indicators Y, needs (XᵀX + γ)⁻¹ Xᵀ Y. For every γ this is close to the
 block Krylov space span{XᵀY, XᵀX XᵀY, (XᵀX)² XᵀY, …}: the map is sought in an orthonormal basis V of a few blocks.
-Random columns beside Y bring in the leading directions.
+Random columns beside Y gather in the leading directions.
 
 The ridge term is then γ times the identity, and the data enter through the images E = X V of their rows alone. Of
 few columns, the features themselves are the directions.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flrml.ridge.scaling import ScaledRows
+from flrml.ridge.krylov import NOISE_UNITS, Krylov
 from flrml.ridge.supervision import Contrasts
-from flrml.ridge.tall import Subspace, Tall
+
+if TYPE_CHECKING:
+    from flrml.ridge.sample_matrices import SampleMatrices
+    from flrml.ridge.scaling import ScaledRows
 
 
 @dataclass(frozen=True)
@@ -28,61 +32,57 @@ class Shape:
 
 
 # More of either gain nothing on held-out rows.
-DISCRIMINANTS = Shape(4, 1.0)
-LEADING = Shape(4, 2.0)
-TRIPLETS = Shape(6, 1.5)  # for the directions whose contrasts take the place of classes
-WIDTH = 10  # columns of a block at least; classes are filled up with random columns
-MOST_CLASSES = 150  # of more classes, the leading directions of their means start the blocks
+DISCRIMINANT_SHAPE = Shape(4, 1.0)
+LEADING_SHAPE = Shape(4, 2.0)
+TRIPLET_SHAPE = Shape(6, 1.5)  # for the directions whose contrasts take the place of classes
+MIN_BLOCK_COLUMNS = 10  # columns of a block at least; classes are filled up with random columns
+MAX_START_COLUMNS = 150  # of more classes, the leading directions of their means start the blocks
 
 
-class Krylov:
-    """A block Krylov space of XᵀX: blocks of orthonormal directions and the images of the rows in them.
-
-    Parameters
-    ----------
-    tall : Tall
-        The data.
+@dataclass(frozen=True)
+class Subspace:
+    """Rows of X in p orthonormal directions of the feature space.
 
     Attributes
     ----------
-    blocks : list
-        Blocks, where the data keep them.
-    images : list of tall matrices
-        X V_j, for all rows.
+    images : sample matrix of shape (n, p)
+        All rows in these directions, also those that were not learned from.
+    matrices : SampleMatrices
+        The data.
     columns : list of small matrices
-        [V₁ V₂ … V_j]ᵀ XᵀX V_j for the rows that are learned from, where the data keep them.
+        Block columns of the upper triangle of the scatter, where the data keep them.
+    blocks
+        The directions, for the data to lift a map; None if they are the features themselves.
     """
 
-    def __init__(self, tall: Tall):
-        self.tall = tall
-        self.blocks: list[Any] = []
-        self.images: list[Any] = []
-        self.columns: list[Any] = []
+    images: Any
+    matrices: "SampleMatrices"
+    columns: list[Any]
+    blocks: Any
 
-    def extend(self, sums: Any, n_blocks: int) -> None:
-        """Add a number of blocks that begin with sums Xᵀ B."""
-        tall = self.tall
-        for number in range(n_blocks):
-            if number:
-                sums = tall.product_transposed(self.images[-1])
-            block = tall.next_block(self.blocks, sums)
-            if number:
-                self.columns.append(tall.along(block))
-            if tall.is_empty(block) and self.blocks:  # the space is complete
-                return
-            self.blocks.append(block)
-            self.images.append(tall.product(block))
-        self.columns.append(tall.last_column(self.blocks, self.images))
+    @cached_property
+    def scatter(self) -> NDArray[np.float64]:
+        """EᵀE of the images E of the rows that were learned from."""
+        return assemble(self.matrices.gather(self.columns))
+
+    def lift(self, C: NDArray) -> NDArray:
+        """Return the map Lᵀ (D × d) on the features of a map C (p × d) on the images."""
+        return self.matrices.lift(self.blocks, C.astype(self.images.dtype))
 
 
 def build_subspace(
-    X: ScaledRows, supervision: Contrasts, rows: NDArray | None, d: int, shape: Shape, random: np.random.RandomState
+    X: "ScaledRows",
+    supervision: Contrasts,
+    rows: NDArray | None,
+    d: int,
+    shape: Shape,
+    random: np.random.RandomState,
 ) -> Subspace:
     """Return the subspace learned from some rows.
 
     Parameters
     ----------
-    X : ScaledRows of shape (n, D)
+    X : ScaledRows of shape (n_samples, n_features)
         The data.
     supervision : Contrasts
         Labels or triplets of the rows to learn from alone.
@@ -95,26 +95,46 @@ def build_subspace(
     random : RandomState
         Draws the seed of the random columns.
     """
-    tall = X.tall(rows)
-    if tall.is_short:
-        images = [tall.dense()]
-        return tall.subspace(None, images, [tall.last_column(None, images)])
-    krylov = Krylov(tall)
+    matrices = X.matrices(rows)
+    if matrices.is_narrow:
+        images = [matrices.dense()]
+        return matrices.subspace(None, images, [matrices.last_column(None, images)])
+    krylov = Krylov(matrices)
     start, seed = supervision.class_indicators(X.dtype), int(random.randint(2**31))
     if start is None:  # triplets: contrasts of the leading directions take the place of classes
-        width = max(WIDTH, int(np.ceil(TRIPLETS.columns * d / TRIPLETS.blocks)))
-        krylov.extend(tall.sums(tall.random(width, seed)), TRIPLETS.blocks)
-        found = tall.subspace(krylov.blocks, krylov.images, krylov.columns)
+        width = max(MIN_BLOCK_COLUMNS, int(np.ceil(TRIPLET_SHAPE.columns * d / TRIPLET_SHAPE.blocks)))
+        krylov.extend(matrices.sums(matrices.random(width, seed)), TRIPLET_SHAPE.blocks)
+        found = matrices.subspace(krylov.blocks, krylov.images, krylov.columns)
         leading = np.linalg.eigh(found.scatter)[1][:, -d:].astype(X.dtype)
-        krylov.extend(tall.sums(supervision.contrast(tall.learned(found.images) @ leading)), 2)
+        krylov.extend(matrices.sums(supervision.contrast(matrices.train_rows(found.images) @ leading)), 2)
     else:
-        width = max(WIDTH, int(np.ceil(shape.columns * d / shape.blocks)))
-        n_columns = max(width, min(start.shape[1], MOST_CLASSES))
+        width = max(MIN_BLOCK_COLUMNS, int(np.ceil(shape.columns * d / shape.blocks)))
+        n_columns = max(width, min(start.shape[1], MAX_START_COLUMNS))
         if start.shape[1] < n_columns:
-            start = tall.side_by_side([start, tall.random(n_columns - start.shape[1], seed)])
-        sums = tall.sums(start)
+            start = matrices.side_by_side([start, matrices.random(n_columns - start.shape[1], seed)])
+        sums = matrices.sums(start)
         if start.shape[1] > n_columns:
             # Those combinations of many classes along which the class means vary most.
-            sums = tall.leading(sums, n_columns)
-        krylov.extend(sums, max(DISCRIMINANTS.blocks, shape.blocks * width // n_columns))
-    return tall.subspace(krylov.blocks, krylov.images, krylov.columns)
+            sums = matrices.leading(sums, n_columns)
+        krylov.extend(sums, max(DISCRIMINANT_SHAPE.blocks, shape.blocks * width // n_columns))
+    return matrices.subspace(krylov.blocks, krylov.images, krylov.columns)
+
+
+def assemble(columns: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return a symmetric matrix from the block columns of its upper triangle."""
+    out = np.zeros((len(columns[-1]), len(columns[-1])))
+    start = 0
+    for column in columns:
+        stop = start + column.shape[1]
+        out[:stop, start:stop] = column
+        out[start:stop, :start] = column[:start].T
+        start = stop
+    return (out + out.T) / 2
+
+
+def orthonormal_coordinates(columns: list[NDArray[np.float64]], dtype: Any) -> NDArray[np.float64]:
+    """Return R/√t for AᵀKA = R diag(t) Rᵀ, given by block columns of its upper triangle."""
+    t, R = np.linalg.eigh(assemble(columns))
+    sound = t > NOISE_UNITS * np.finfo(dtype).eps * max(t[-1], 0)
+    sound[-1] = True  # rows of zeros have a direction too
+    return R[:, sound] / np.sqrt(np.where(t > 0, t, 1)[sound])

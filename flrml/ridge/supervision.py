@@ -1,11 +1,10 @@
 """Labels or triplets as the supervision of RidgeFLRML.
 
-Both offer the same: contrasts in expectation, the pairs inside the margin of a learned metric, splits of the rows,
-and a verdict on held-out rows. Rows of one group (``groups``) show the same object, such as the poses of one model:
-in rounds they are not positives of one another, and they are held out together.
+Both offer the same operations: contrasts in expectation, the pairs inside the margin of a learned metric, folds,
+and the evaluation of embedded validation rows. Rows of one group (``groups``) show the same object, such as the
+poses of one model: in rounds they are not positives of one another, and they are held out together.
 """
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -13,21 +12,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from flrml.folds import Parts, draw_at_most, group_folds, number_groups, stratified_folds
 from flrml.neighbors import largest, majority_vote, nearest
 from flrml.ridge.pairs import blocks_of, dots, inside_margin
 from flrml.rows import normalize
 from flrml.triplets import contrast_matrix, triplet_counts
 
-Parts = tuple[NDArray, NDArray]  # rows to learn from, and rows to validate on
 Search = Callable[..., tuple[NDArray, NDArray]]  # such as flrml.neighbors.nearest
 
 N_NEIGHBORS = 5  # positives and negatives of an anchor, and neighbours that vote
-MOST_ANCHORS = 2500  # rows whose neighbours are found at most
-N_FOLDS = 5
+MAX_ANCHORS = 2500  # rows whose neighbours are found in a round
 
 
 class Contrasts(Protocol):
-    """The part of the supervision of n rows that a map is solved from; tall matrices have n rows."""
+    """The part of the supervision of n rows that a map is solved from; sample matrices have n rows."""
 
     n_groups: int  # number of objects that the rows show
 
@@ -56,12 +54,22 @@ class Supervision(Contrasts, Protocol):
         """Return pairs (i, j) of unit rows Y inside the margin, their weights, and the mean hinge in margins."""
 
     def folds(self, random: np.random.RandomState) -> list[Parts]:
-        """Split the rows into N_FOLDS parts, each held out once; groups stay together."""
+        """Split the rows into folds; groups stay together."""
 
-    def judge(
-        self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray, search: Search = nearest
+    def evaluate(
+        self, Y: Any, rows: NDArray, Y_validation: Any, validation: NDArray, search: Search = nearest
     ) -> tuple[NDArray, NDArray, NDArray]:
-        """Return decisions of embedded ``rows`` about ``held`` ones, 1 if right, their support, and the groups."""
+        """Evaluate embedded validation rows with embedded training ``rows``.
+
+        Returns
+        -------
+        correct : ndarray
+            1 for each correct decision, else 0.
+        neighbour_purity : ndarray
+            Share of neighbours of the right class, for each decision.
+        groups : ndarray
+            Group of the validation row of each decision.
+        """
 
 
 class Labels:
@@ -69,9 +77,9 @@ class Labels:
 
     Parameters
     ----------
-    label : ndarray of shape (n,)
+    label : ndarray of shape (n_samples,)
         Classes as numbers.
-    groups : ndarray of shape (n,) or None
+    groups : ndarray of shape (n_samples,) or None
         Rows with the same number show the same object.
     """
 
@@ -79,7 +87,7 @@ class Labels:
         n = len(label)
         self.label = np.unique(label, return_inverse=True)[1]
         self._alone = groups is None
-        self.groups = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+        self.groups = number_groups(groups, n)
         self.n_groups = int(self.groups.max(initial=-1)) + 1
         size = np.bincount(self.label)
         kin = self.label * self.n_groups + self.groups
@@ -109,11 +117,11 @@ class Labels:
     def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
         """Pairs of anchors with their nearest positives and negatives, weighted by the triplets they violate.
 
-        All rows that have positives and negatives are anchors, or MOST_ANCHORS of them.
+        All rows that have positives and negatives are anchors, or MAX_ANCHORS of them.
         """
         anchors = self.anchors[np.argsort(self.label[self.anchors], kind="stable")]
-        if len(anchors) > MOST_ANCHORS:  # evenly spaced, so that classes keep their shares
-            anchors = anchors[np.arange(MOST_ANCHORS) * len(anchors) // MOST_ANCHORS]
+        if len(anchors) > MAX_ANCHORS:  # evenly spaced, so that classes keep their shares
+            anchors = anchors[np.arange(MAX_ANCHORS) * len(anchors) // MAX_ANCHORS]
         order = np.argsort(self.label, kind="stable")
         bounds = np.searchsorted(self.label[order], np.arange(self.label.max() + 2))
         by_class = Y[order]
@@ -121,14 +129,14 @@ class Labels:
         similarity = np.full(j.shape, -np.inf, dtype=Y.dtype)
         for label in range(self.label.max() + 1):
             mine = np.flatnonzero(self.label[anchors] == label)
-            own = slice(bounds[label], bounds[label + 1])
+            members = slice(bounds[label], bounds[label + 1])
             for block in blocks_of(len(mine), len(Y)):
                 place, i = mine[block], anchors[mine[block]]
                 cosines = Y[i] @ by_class.T
-                same = cosines[:, own].copy()
-                same[self.groups[i, None] == self.groups[order[own]]] = -np.inf
-                cosines[:, own] = -np.inf
-                for first, found, names in ((0, same, order[own]), (N_NEIGHBORS, cosines, order)):
+                same = cosines[:, members].copy()
+                same[self.groups[i, None] == self.groups[order[members]]] = -np.inf
+                cosines[:, members] = -np.inf
+                for first, found, names in ((0, same, order[members]), (N_NEIGHBORS, cosines, order)):
                     k = min(N_NEIGHBORS, found.shape[1])
                     columns, similarity[place, first : first + k] = largest(found, k)
                     j[place, first : first + k] = names[columns]
@@ -136,33 +144,23 @@ class Labels:
 
     def draw(self, size: int, random: np.random.RandomState) -> NDArray:
         """Draw rows."""
-        return draw_rows(len(self.label), size, random)
+        return draw_at_most(size, np.arange(len(self.label)), random)
 
     def subset(self, rows: NDArray) -> "Labels":
         """Return the labels of some of the rows."""
         return Labels(self.label[rows], None if self._alone else self.groups[rows])
 
     def folds(self, random: np.random.RandomState) -> list[Parts]:
-        """Split the groups, stratified by the label of their first row; no folds if no class has two groups."""
-        first = np.unique(self.groups, return_index=True)[1]
-        label = self.label[first]
-        number = min(N_FOLDS, int(np.bincount(label).max()))
-        if number < 2:
-            return []
-        from sklearn.model_selection import StratifiedKFold  # slow to import
+        """Split the groups, stratified by label."""
+        return stratified_folds(self.label, self.groups, random)
 
-        splitter = StratifiedKFold(number, shuffle=True, random_state=random)
-        with warnings.catch_warnings():  # a class with few members is held out in some folds only, as it should be
-            warnings.simplefilter("ignore", UserWarning)
-            return [_apart(self.groups, held) for _, held in splitter.split(label, label)]
-
-    def judge(
-        self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray, search: Search = nearest
+    def evaluate(
+        self, Y: Any, rows: NDArray, Y_validation: Any, validation: NDArray, search: Search = nearest
     ) -> tuple[NDArray, NDArray, NDArray]:
-        """Return for each held row whether 5-NN by cosine is right, and the share of neighbours of its class."""
-        voted, label = self.label[rows][search(Y, Y_held, N_NEIGHBORS)[0]], self.label[held]
-        right = majority_vote(voted, np.empty(0)) == label
-        return right.astype(np.float64), (voted == label[:, None]).mean(axis=1), self.groups[held]
+        """Classify each validation row by 5-NN with the cosine."""
+        voted, label = self.label[rows][search(Y, Y_validation, N_NEIGHBORS)[0]], self.label[validation]
+        correct = majority_vote(voted, np.empty(0)) == label
+        return correct.astype(np.float64), (voted == label[:, None]).mean(axis=1), self.groups[validation]
 
 
 class Triplets:
@@ -170,17 +168,17 @@ class Triplets:
 
     Parameters
     ----------
-    triplets : ndarray of shape (m, 3)
+    triplets : ndarray of shape (n_triplets, 3)
         Row numbers.
     n : int
         Number of rows.
-    groups : ndarray of shape (n,) or None
+    groups : ndarray of shape (n_samples,) or None
         Rows with the same number are held out together.
     """
 
     def __init__(self, triplets: NDArray, n: int, groups: NDArray | None = None):
         self.triplets, self.n = triplets, n
-        self.groups = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+        self.groups = number_groups(groups, n)
         self.n_groups = int(self.groups.max(initial=-1)) + 1
         self._contrasts = contrast_matrix(*triplet_counts(triplets, n))
 
@@ -218,31 +216,22 @@ class Triplets:
 
     def folds(self, random: np.random.RandomState) -> list[Parts]:
         """Split the groups."""
-        if self.n_groups < N_FOLDS:
-            return []
-        from sklearn.model_selection import KFold  # slow to import
+        return group_folds(self.groups, self.n_groups, random)
 
-        splitter = KFold(N_FOLDS, shuffle=True, random_state=random)
-        return [_apart(self.groups, held) for _, held in splitter.split(np.empty(self.n_groups))]
-
-    def judge(
-        self, Y: Any, rows: NDArray, Y_held: Any, held: NDArray, search: Search = nearest
+    def evaluate(
+        self, Y: Any, rows: NDArray, Y_validation: Any, validation: NDArray, search: Search = nearest
     ) -> tuple[NDArray, NDArray, NDArray]:
-        """Return for each triplet from a held row to known rows whether it is satisfied, also as its support."""
+        """Decide each triplet from a validation row to training rows; its purity is 1 if it is satisfied."""
         place = np.full(self.n, -1)
-        both = np.concatenate((rows, held))
+        both = np.concatenate((rows, validation))
         place[both] = np.arange(len(both))
         T = place[self.triplets]
         T = T[(T[:, 0] >= len(rows)) & (T >= 0).all(axis=1)]
-        Y, Y_held = Y[:], Y_held[:]  # BinaryRows become CSR matrices
-        U = normalize(sp.vstack((Y, Y_held), format="csr") if sp.issparse(Y) else np.vstack((Y, Y_held)))
+        Y, Y_validation = Y[:], Y_validation[:]  # BinaryRows become CSR matrices
+        stacked = sp.vstack((Y, Y_validation), format="csr") if sp.issparse(Y) else np.vstack((Y, Y_validation))
+        U = normalize(stacked)
         satisfied = (dots(U, T[:, 0], T[:, 1]) > dots(U, T[:, 0], T[:, 2])).astype(np.float64)
         return satisfied, satisfied, self.groups[both[T[:, 0]]]
-
-
-def draw_rows(n: int, size: int, random: np.random.RandomState) -> NDArray:
-    """Draw at most ``size`` of n rows, in ascending order."""
-    return np.arange(n) if n <= size else np.sort(random.choice(n, size, replace=False))
 
 
 def class_contrasts(size: NDArray, objects: NDArray) -> NDArray[np.float64]:
@@ -257,12 +246,6 @@ def class_contrasts(size: NDArray, objects: NDArray) -> NDArray[np.float64]:
     np.fill_diagonal(against, 0)
     contrasts = weight[:, None] * (np.eye(len(size)) - against)
     return (contrasts + contrasts.T) / 2
-
-
-def _apart(groups: NDArray, chosen: NDArray) -> Parts:
-    """Rows of the other groups, and rows of the chosen ones."""
-    held = np.isin(groups, chosen)
-    return np.flatnonzero(~held), np.flatnonzero(held)
 
 
 def _members(number: NDArray, dtype: Any) -> sp.csr_matrix:

@@ -23,7 +23,7 @@ def test_the_map_is_the_coefficients_of_the_classifier(control, classifier, smal
     control.fit(data.X, data.y)
     np.testing.assert_allclose(control.components_, classifier.fit(data.X, data.y).coef_, rtol=1e-6, atol=1e-9)
     embedded, others = control.transform(data.X), control.transform(data.X_test)
-    assert knn_accuracy(embedded, data.y, others, data.y_test, metric=control.neighbor_metric) > 0.85
+    assert knn_accuracy(embedded, data.y, others, data.y_test, metric=control.metric) > 0.85
 
 
 @controls
@@ -54,5 +54,5 @@ def test_a_single_decision_value_is_compared_by_distance(control, classifier):
     X, y = load_breast_cancer(return_X_y=True)
     control.fit(normalize(X), y)
     assert control.components_.shape == (1, 30)
-    assert control.neighbor_metric == control.neighbor_metric_ == "euclidean"
-    assert type(control).neighbor_metric == "cosine"
+    assert control.metric == control.metric_ == "euclidean"
+    assert type(control).metric == "cosine"

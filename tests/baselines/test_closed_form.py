@@ -13,8 +13,7 @@ from flrml.baselines.kissme import KISSME, metric_of, pair_covariances
 from flrml.baselines.lda import LDA, SHRINKAGES, TunedLDA
 from flrml.baselines.rmml import RMML, geodesic_metric
 from flrml.exceptions import NoSolutionError
-from flrml.ridge.selection import held_out
-from flrml.ridge.supervision import Labels
+from flrml.folds import split_labels
 
 
 def spd(random, size=6):
@@ -85,17 +84,17 @@ def test_tuned_lda_has_the_best_shrinkage_over_folds(random):
         shrunk = (1 - shrinkage) * within + shrinkage * np.trace(within) / 8 * np.eye(8)
         return scipy.linalg.eigh(between, shrunk)[1][:, -3:]
 
-    def n_right(shrinkage, metric):
+    def n_correct(shrinkage, metric):
         found = 0
-        for rows, held in held_out(Labels(y, groups), np.random.RandomState(5)):
+        for rows, held in split_labels(y, groups, np.random.RandomState(5)):
             L = directions(shrinkage, rows)
             found += round(len(held) * knn_accuracy(X[rows] @ L, y[rows], X[held] @ L, y[held], metric=metric))
         return found
 
     model = TunedLDA(random_state=5).fit(X, y, groups=groups)
-    scores = {(s, metric): n_right(s, metric) for s in SHRINKAGES for metric in ("cosine", "euclidean")}
+    scores = {(s, metric): n_correct(s, metric) for s in SHRINKAGES for metric in ("cosine", "euclidean")}
     assert len(set(scores.values())) > 1
-    assert scores[model.shrinkage_, model.neighbor_metric] == max(scores.values())
+    assert scores[model.shrinkage_, model.metric] == max(scores.values())
     expected = directions(model.shrinkage_)
     np.testing.assert_allclose(model.get_mahalanobis_matrix(), expected @ expected.T, rtol=1e-6, atol=1e-9)
 
@@ -106,8 +105,8 @@ def test_tuned_lda_compares_two_classes_by_distance():
     X = normalize(X)
     model = TunedLDA(random_state=0).fit(X[::2], y[::2])
     embedded, others = model.transform(X[::2]), model.transform(X[1::2])
-    assert (TunedLDA.neighbor_metric, model.neighbor_metric) == ("cosine", "euclidean")
-    assert knn_accuracy(embedded, y[::2], others, y[1::2], metric=model.neighbor_metric) > 0.88
+    assert (TunedLDA.metric, model.metric) == ("cosine", "euclidean")
+    assert knn_accuracy(embedded, y[::2], others, y[1::2], metric=model.metric) > 0.88
 
 
 def test_svd_control_is_the_truncated_svd(small_digits):

@@ -25,7 +25,7 @@ def test_blocks_do_not_change_sums(monkeypatch, triplet_case):
     a, b, w = common.pairs_of(T)
     K = common.laplacian(a, b, w, len(Z))
     whole = common.scatter(Z, K), common.squared_distances(Z, a, b), common.inner_products(Z, Z, a, b)
-    monkeypatch.setattr(common, "BLOCK_VALUES", 30)
+    monkeypatch.setattr(common, "TEMPORARY_VALUES", 30)
     parts = common.scatter(Z, K), common.squared_distances(Z, a, b), common.inner_products(Z, Z, a, b)
     for one, other in zip(whole, parts, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)

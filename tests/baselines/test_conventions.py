@@ -3,9 +3,9 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from flrml.estimators import FLRML
+from flrml.flrml import FLRML
 from flrml.methods import METHODS, build
-from flrml.minibatch import MFLRML
+from flrml.mflrml import MFLRML
 
 SMALL = {"n_components": 2, "max_iter": 3, "n_steps": 3, "random_state": 0}
 # SCML rightly ends without a solution where labels are random.

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from flrml.binary import BinaryRows, RunRows
 from flrml.datasets import load_meta, open_groups, open_split, store
 from flrml.datasets.meta import describe
 from flrml.exceptions import DatasetError
 from flrml.files import write_json
+from flrml.rows.binary import BinaryRows, RunRows
 
 
 def write(out, X, y, layout, groups=None, step=3):

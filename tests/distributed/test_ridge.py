@@ -15,10 +15,10 @@ from sklearn.base import clone
 from flrml import RidgeFLRML, knn_accuracy
 from flrml.datasets import open_split as open_in_memory
 from flrml.datasets import prepare
-from flrml.distributed import open_split, ridge, shards
+from flrml.distributed import closed_form, open_split, shards
 from flrml.distributed.blocks import RowBlocks
 from flrml.distributed.shards import Shards
-from flrml.ridge import selection
+from flrml.ridge import SearchPolicy
 from tests.distributed.conftest import blocks
 
 N = 600  # more than the rows that are learned from on the client
@@ -51,7 +51,9 @@ def close(found, expected, tolerance=1e-5):
     if not single:
         scale = np.abs(expected.components_).max()
         assert np.abs(found.components_ - expected.components_).max() <= tolerance * scale
-        assert np.abs(found.offset_ - expected.offset_).max() <= tolerance * max(1, np.abs(expected.offset_).max())
+        assert np.abs(found.intercept_ - expected.intercept_).max() <= tolerance * max(
+            1, np.abs(expected.intercept_).max()
+        )
     np.testing.assert_allclose(found.weights_, expected.weights_, rtol=1e-3, atol=1e-6)
     np.testing.assert_allclose(found.history_, expected.history_, rtol=1e-3)
     for name in ("ridge_", "within_", "local_", "n_rounds_", "scale_"):
@@ -67,7 +69,7 @@ def sizes_of(cuts):
     cuts=st.lists(st.integers(1, N - 1), max_size=5),
     label_cuts=st.lists(st.integers(1, N - 1), max_size=3),
     seed=st.integers(0, 100),
-    kind=st.sampled_from(["sparse", "dense", "single", "few columns", "unequal", "own geometry", "groups"]),
+    kind=st.sampled_from(["sparse", "dense", "single", "few columns", "unequal", "unsupervised", "groups"]),
 )
 def test_a_fit_is_that_of_memory_for_any_blocks(two, cuts, label_cuts, seed, kind):
     X, y = documents(seed)
@@ -80,7 +82,7 @@ def test_a_fit_is_that_of_memory_for_any_blocks(two, cuts, label_cuts, seed, kin
         X = X[:, :150].toarray() + 1e-3
     elif kind == "unequal":
         X = sp.csr_matrix(X.multiply(1 + np.random.RandomState(seed).rand(N, 1)))
-    elif kind == "own geometry":
+    elif kind == "unsupervised":
         given_values |= {"within": 0.0, "local": 1.0}
     elif kind == "groups":
         groups = np.arange(N) // 3
@@ -94,55 +96,57 @@ def test_a_fit_is_that_of_memory_for_any_blocks(two, cuts, label_cuts, seed, kin
 @pytest.mark.parametrize("searched", [500, 700])
 def test_parameters_are_chosen_as_in_memory(two, words, monkeypatch, where, searched):
     X, y = words
-    monkeypatch.setattr(selection, "SEARCHED", searched)
-    monkeypatch.setattr(ridge, "WORTH_WORKERS", np.inf if where == "client" else 0)
+    policy = SearchPolicy(max_search_rows=searched)
+    monkeypatch.setattr(closed_form, "WORTH_WORKERS", np.inf if where == "client" else 0)
     taken = []
     monkeypatch.setattr(
-        ridge.ClusterRows, "__getitem__", lambda self, rows: taken.append(len(rows)) or self.shards.take(rows)
+        closed_form.ClusterRows, "__getitem__", lambda self, rows: taken.append(len(rows)) or self.shards.take(rows)
     )
-    expected = RidgeFLRML(12, random_state=0).fit(X, y)
-    found = RidgeFLRML(12, random_state=0).fit(blocks(X, [1, 399, 200]), y)
+    expected = RidgeFLRML(12, policy=policy, random_state=0).fit(X, y)
+    found = RidgeFLRML(12, policy=policy, random_state=0).fit(blocks(X, [1, 399, 200]), y)
     close(found, expected)
-    np.testing.assert_allclose(found.cv_results_["score"], expected.cv_results_["score"])
+    np.testing.assert_allclose(found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"])
     assert (min(searched, N) in taken) == (where == "client")
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(N) // 3])
-def test_ridge_and_rounds_grow_as_in_memory(two, words, monkeypatch, groups):
+def test_ridge_and_rounds_grow_as_in_memory(two, words, groups):
     X, y = words
-    monkeypatch.setattr(selection, "SEARCHED", 150)  # of 600 rows in 600 or 200 groups
-    model = RidgeFLRML(12, within=0.0, local=1.0, random_state=0)
+    policy = SearchPolicy(max_search_rows=150)  # of 600 rows in 600 or 200 groups
+    model = RidgeFLRML(12, within=0.0, local=1.0, policy=policy, random_state=0)
     expected = clone(model).fit(X, y, groups=groups).cv_results_
     found = model.fit(blocks(X, [200, 400]), y, groups=groups).cv_results_
-    assert np.array_equal(found["ridge"], expected["ridge"])
-    assert np.array_equal(found["rounds"], expected["rounds"])
-    assert set(found["rounds"]) == {0, 30 if groups is None else 13}
+    assert np.array_equal(found["param_ridge"], expected["param_ridge"])
+    assert np.array_equal(found["param_rounds"], expected["param_rounds"])
+    assert set(found["param_rounds"]) == {0, 30 if groups is None else 13}
 
 
 def test_a_sample_is_searched_on_the_client_if_workers_have_no_room(two, words, monkeypatch):
     X, y = words
-    monkeypatch.setattr(ridge, "WORTH_WORKERS", 0)
-    monkeypatch.setattr(ridge, "SAMPLE_SHARE", 0)
+    monkeypatch.setattr(closed_form, "WORTH_WORKERS", 0)
+    monkeypatch.setattr(closed_form, "SAMPLE_SHARE", 0)
     monkeypatch.setattr(Shards, "sample", None)
     RidgeFLRML(12, random_state=0).fit(blocks(X, [300, 300]), y)
 
 
 def test_voxels_are_searched_at_the_workers(two, tmp_path, monkeypatch):
-    monkeypatch.setattr(ridge, "WORTH_WORKERS", 0)
+    monkeypatch.setattr(closed_form, "WORTH_WORKERS", 0)
     prepare("shapes10-16", tmp_path / "data", options={"models": [45, 1], "poses": 1})
     X, y = open_in_memory(tmp_path / "data" / "train")
     model = RidgeFLRML(10, rounds=0, random_state=0)
     expected = clone(model).fit(X, y)
     found = model.fit(*open_split(tmp_path / "data" / "train", rows_per_block=130))
-    assert set(found.cv_results_["local"]) == {0.1, 1.0}  # the own geometry is tried, beside the cosine of X
-    np.testing.assert_allclose(found.cv_results_["score"], expected.cv_results_["score"], atol=0.01)
+    assert set(found.cv_results_["param_local"]) == {0.1, 1.0}  # the unsupervised form is tried as well
+    np.testing.assert_allclose(
+        found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"], atol=0.01
+    )
 
 
 @pytest.mark.parametrize("worth", [0, np.inf])
 def test_workers_keep_nothing_of_a_fit(two, words, monkeypatch, worth):
     """Even before Python looks for objects that refer to one another."""
     X, y = words
-    monkeypatch.setattr(ridge, "WORTH_WORKERS", worth)
+    monkeypatch.setattr(closed_form, "WORTH_WORKERS", worth)
     gc.collect()
     gc.disable()
     try:
@@ -169,10 +173,10 @@ def test_a_sample_has_the_rows_in_their_order(two, words):
 
 def test_a_sample_takes_no_more_memory_of_the_client_than_it_may(two, words, monkeypatch):
     X, y = words
-    monkeypatch.setattr(ridge, "SAMPLE_BYTES", (X.data.nbytes + X.indices.nbytes) // 3)
+    monkeypatch.setattr(closed_form, "SAMPLE_BYTES", (X.data.nbytes + X.indices.nbytes) // 3)
     taken = []
     monkeypatch.setattr(
-        ridge.ClusterRows, "__getitem__", lambda self, rows: taken.append(len(rows)) or self.shards.take(rows)
+        closed_form.ClusterRows, "__getitem__", lambda self, rows: taken.append(len(rows)) or self.shards.take(rows)
     )
     RidgeFLRML(12, random_state=0).fit(blocks(X, [300, 300]), y)
     assert taken == [N // 3]
@@ -180,7 +184,7 @@ def test_a_sample_takes_no_more_memory_of_the_client_than_it_may(two, words, mon
 
 def test_string_labels_and_many_classes(two, words, monkeypatch):
     X, _ = words
-    monkeypatch.setattr("flrml.ridge.subspace.MOST_CLASSES", 12)
+    monkeypatch.setattr("flrml.ridge.subspace.MAX_START_COLUMNS", 12)
     y = np.array([f"class {number}" for number in np.arange(N) % 20])
     close(RidgeFLRML(12, **GIVEN).fit(blocks(X, [250, 350]), y), RidgeFLRML(12, **GIVEN).fit(X, y))
 

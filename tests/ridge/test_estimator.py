@@ -10,7 +10,7 @@ from flrml.rows import BinaryRows
 
 from . import literal
 
-GIVEN = {"ridge": 1.0, "within": 0.5, "local": 0.3, "rounds": 0, "scale": 0.0, "offset": False}
+GIVEN = {"ridge": 1.0, "within": 0.5, "local": 0.3, "rounds": 0, "scale": 0.0, "fit_intercept": False}
 
 
 def metric(model):
@@ -26,8 +26,8 @@ def cosines(Y):
 def either(request, monkeypatch):
     """The whole row space, and the Krylov space, which on small data is the whole one as well."""
     if request.param == "krylov":
-        monkeypatch.setattr(scaling, "FEW_ROWS", 0)
-        monkeypatch.setattr(scaling, "FEW_COLUMNS", 0)
+        monkeypatch.setattr(scaling, "EXACT_ROWS", 0)
+        monkeypatch.setattr(scaling, "EXACT_COLUMNS", 0)
 
 
 @pytest.mark.parametrize("given", [GIVEN, GIVEN | {"local": 1.0}, GIVEN | {"ridge": 0.01, "local": 0.1}])
@@ -45,8 +45,8 @@ def test_no_ridge_whitens_and_a_large_one_keeps_the_geometry(problem):
     fixed = {"within": 0.0, "local": 1.0, "rounds": 0}
     whitened = RidgeFLRML(12, ridge=1e-12, **fixed).fit(X, y).transform(X)
     assert np.allclose(whitened.T @ whitened, np.eye(12), atol=1e-6)
-    own = RidgeFLRML(12, ridge=1e9, **fixed).fit(X, y)
-    assert np.allclose(cosines(own.transform(X)), cosines(X), atol=1e-6)
+    kept = RidgeFLRML(12, ridge=1e9, **fixed).fit(X, y)
+    assert np.allclose(cosines(kept.transform(X)), cosines(X), atol=1e-6)
 
 
 @pytest.mark.parametrize("rounds", [0, 3])

@@ -4,9 +4,10 @@ import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from flrml import RidgeFLRML, knn_accuracy
-from flrml.binary import BinaryRows, RunRows, find_runs
+from flrml.ridge.candidates import Settings
 from flrml.ridge.scaling import ScaledRows, scale_rows, squares_of
-from flrml.ridge.solver import Settings, scaled_for
+from flrml.ridge.solver import scaled_for
+from flrml.rows.binary import BinaryRows, RunRows, find_runs
 
 
 @pytest.fixture
@@ -35,8 +36,8 @@ def test_products_are_those_of_the_dense_rows(constant, kind):
     assert np.allclose(found.product_transposed(R), expected.T @ R)
     assert np.allclose(found.toarray(), expected)
     assert np.allclose(found.gram, expected @ expected.T)
-    L_transposed, offset = found.unscale(B.copy())
-    assert np.allclose(X @ L_transposed + offset, expected @ B)
+    L_transposed, intercept = found.unscale(B.copy())
+    assert np.allclose(X @ L_transposed + intercept, expected @ B)
 
 
 def test_features_are_divided_by_a_power_of_their_root_mean_square(table):
@@ -55,23 +56,23 @@ def test_a_feature_that_is_always_zero_gets_a_finite_weight():
     assert found.mean_square == pytest.approx(2)
 
 
-def test_discriminants_have_an_offset_and_the_own_geometry_has_none(table):
+def test_discriminants_have_an_intercept_and_the_unsupervised_form_has_none(table):
     X, _ = table
     assert scaled_for(X, False, Settings(2)).constant > 0
     assert scaled_for(X, True, Settings(2)).constant == 0
-    for own in (False, True):
-        assert scaled_for(X, own, Settings(2, offset=False)).constant == 0
-        assert scaled_for(X, own, Settings(2, offset=True)).constant > 0
+    for unsupervised in (False, True):
+        assert scaled_for(X, unsupervised, Settings(2, fit_intercept=False)).constant == 0
+        assert scaled_for(X, unsupervised, Settings(2, fit_intercept=True)).constant > 0
 
 
-def test_an_offset_tells_a_class_around_the_origin_apart_in_rows_of_unit_length():
+def test_an_intercept_tells_a_class_around_the_origin_apart_in_rows_of_unit_length():
     """The middle one of three classes in a row has no direction of its own."""
     random, y = np.random.RandomState(0), np.arange(600) % 3
     X = normalize(np.hstack((4.0 * (y[:, None] - 1), np.zeros((600, 20)))) + random.standard_normal((600, 21)))
 
-    def accuracy(offset):
+    def accuracy(fit_intercept):
         given = {"ridge": 1.0, "within": 0.97, "local": 0.1, "rounds": 0}
-        model = RidgeFLRML(3, **given, offset=offset, random_state=0).fit(X[:400], y[:400])
+        model = RidgeFLRML(3, **given, fit_intercept=fit_intercept, random_state=0).fit(X[:400], y[:400])
         return knn_accuracy(model.transform(X[:400]), y[:400], model.transform(X[400:]), y[400:])
 
     assert accuracy(True) > accuracy(False) + 0.05
@@ -88,11 +89,11 @@ def test_squares_are_means_over_rows_of_any_kind(table):
         assert np.allclose(squares_of(binary), [1 / 6, 1 / 6, 1 / 3, 0])
 
 
-def test_an_offset_tells_rows_apart_that_differ_in_length_alone(table):
+def test_an_intercept_tells_rows_apart_that_differ_in_length_alone(table):
     X, y = table
 
-    def accuracy(offset):
-        model = RidgeFLRML(3, offset=offset, random_state=0).fit(X[:200], y[:200])
+    def accuracy(fit_intercept):
+        model = RidgeFLRML(3, fit_intercept=fit_intercept, random_state=0).fit(X[:200], y[:200])
         return knn_accuracy(model.transform(X[:200]), y[:200], model.transform(X[200:]), y[200:])
 
     assert accuracy("auto") > 0.9 > 0.6 > accuracy(False)
@@ -101,11 +102,11 @@ def test_an_offset_tells_rows_apart_that_differ_in_length_alone(table):
 @pytest.mark.parametrize("short_side", [True, False])
 def test_the_unit_of_a_feature_does_not_matter_if_features_are_made_equal(table, short_side, monkeypatch):
     if not short_side:
-        monkeypatch.setattr("flrml.ridge.scaling.FEW_ROWS", 0)
-        monkeypatch.setattr("flrml.ridge.scaling.FEW_COLUMNS", 0)
+        monkeypatch.setattr("flrml.ridge.scaling.EXACT_ROWS", 0)
+        monkeypatch.setattr("flrml.ridge.scaling.EXACT_COLUMNS", 0)
     X, y = table
     given = {"ridge": 0.1, "within": 0.5, "local": 0.1, "rounds": 0, "scale": 1.0, "random_state": 0}
     first, second = (
-        RidgeFLRML(3, **given, offset=False).fit(rows, y).transform(rows) for rows in (X, X * [1, 60, 9])
+        RidgeFLRML(3, **given, fit_intercept=False).fit(rows, y).transform(rows) for rows in (X, X * [1, 60, 9])
     )
     assert np.allclose(first @ first.T, second @ second.T, atol=1e-6 * abs(first @ first.T).max())

@@ -1,4 +1,5 @@
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,23 +10,27 @@ from sklearn.preprocessing import StandardScaler, normalize
 
 from flrml import FLRML, RidgeFLRML, knn_accuracy
 from flrml.exceptions import FlrmlWarning
-from flrml.ridge import selection
-from flrml.ridge.plane import Form
-from flrml.ridge.selection import Candidate, Trial, held_out, prefer_simple
-from flrml.ridge.supervision import Labels
+from flrml.folds import stratified_folds, validation_parts
+from flrml.ridge import SearchPolicy, selection
+from flrml.ridge.candidates import Candidate, Form
+from flrml.ridge.policy import DISCRIMINANTS, UNSUPERVISED
+from flrml.ridge.selection import Trial
 
-DISCRIMINANTS, OWN = selection.FORMS
+POLICY = SearchPolicy()
 
 
 def tried(model):
     """What a fit tried, as rows (ridge, within, local, rounds)."""
-    columns = (model.cv_results_[key].tolist() for key in ("ridge", "within", "local", "rounds"))
-    return list(zip(*columns, strict=True))
+    return [tuple(params.values()) for params in model.cv_results_["params"]]
+
+
+def prefer_simple(trials, simple, errors=1):
+    return selection.prefer_simple(trials, simple, POLICY, errors)
 
 
 def trial(form, right, rounds=0, ridge=1.0):
     right = np.asarray(right, dtype=float)
-    return Trial(Candidate(ridge, form, rounds), right.mean(), selection.standard_error(right), right)
+    return Trial(Candidate(ridge, form, rounds), right.mean(), selection.standard_error(right), decisions=right)
 
 
 def test_the_choice_stays_in_what_is_given(problem):
@@ -36,8 +41,9 @@ def test_the_choice_stays_in_what_is_given(problem):
 
     free = fit()
     assert tried(free)[0] == (free.ridge_, free.within_, free.local_, free.n_rounds_)
-    assert free.cv_results_["score"][0] == free.best_score_
-    assert {Form(*row[1:3]) for row in tried(free)} == set(selection.FORMS)
+    assert tuple(free.best_params_.values()) == tried(free)[0]
+    assert free.cv_results_["mean_test_score"][0] == free.best_score_
+    assert {Form(*row[1:3]) for row in tried(free)} == set(POLICY.forms)
     given = fit(ridge=3.0, local=0.2)
     assert {row[:3] for row in tried(given)} == {(3.0, 0.0, 0.2), (3.0, 0.97, 0.2)}
     fixed = fit(ridge=3.0, within=0.5, local=0.2, rounds=2)
@@ -48,25 +54,40 @@ def test_the_choice_stays_in_what_is_given(problem):
         assert {row[3] for row in tried(fit(rounds=rounds))} == {rounds}
 
 
-@pytest.mark.parametrize("few", [0, 2000])
-def test_every_score_is_that_of_fits_without_the_rows_held_out(digits, few, monkeypatch):
+def test_results_have_the_keys_of_scikit_learn(digits):
+    results = RidgeFLRML(30, random_state=0).fit(digits[0][:300], digits[1][:300]).cv_results_
+    scores = results["mean_test_score"]
+    for number, params in enumerate(results["params"]):
+        assert {name: results[f"param_{name}"][number] for name in ("ridge", "within", "local", "rounds")} == params
+        assert results["rank_test_score"][number] == 1 + np.sum(scores > scores[number])
+    assert np.all(results["std_test_score"] >= 0)  # five folds
+    single = RidgeFLRML(30, policy=SearchPolicy(cross_validate_below_groups=0), random_state=0)
+    assert np.isnan(single.fit(digits[0][:300], digits[1][:300]).cv_results_["std_test_score"]).all()
+
+
+@pytest.mark.parametrize("below", [0, 2000])
+def test_every_score_is_that_of_fits_without_the_validation_rows(digits, below):
     X, y = digits[:2]
-    monkeypatch.setattr(selection, "FEW", few)
     given = {"ridge": 0.1, "within": 0.9, "local": 0.1}
-    model = RidgeFLRML(10, **given, random_state=0).fit(X, y)
-    parts = held_out(Labels(y), np.random.RandomState(0))
-    assert len(parts) == (5 if few else 1)
-    right = []
+    policy = SearchPolicy(cross_validate_below_groups=below, sample_cosine_from_rows=below)
+    model = RidgeFLRML(10, **given, policy=policy, random_state=0).fit(X, y)
+    random, groups = np.random.RandomState(0), np.arange(len(y))
+    parts = validation_parts(stratified_folds(y, groups, random), groups, random, cross_validate_below_groups=below)
+    assert len(parts) == (5 if below else 1)
+    accuracies = []
     for rows, held in parts:
         alone = RidgeFLRML(10, **given, rounds=0).fit(X[rows], y[rows])
-        right.append(len(held) * knn_accuracy(alone.transform(X[rows]), y[rows], alone.transform(X[held]), y[held]))
-    score = model.cv_results_["score"][model.cv_results_["rounds"] == 0].item()
-    assert score == pytest.approx(sum(right) / sum(len(held) for _, held in parts), abs=0.002)
+        accuracies.append(knn_accuracy(alone.transform(X[rows]), y[rows], alone.transform(X[held]), y[held]))
+    closed = model.cv_results_["param_rounds"] == 0
+    expected = np.average(accuracies, weights=[len(held) for _, held in parts])
+    assert model.cv_results_["mean_test_score"][closed].item() == pytest.approx(expected, abs=0.002)
+    if below:
+        assert model.cv_results_["std_test_score"][closed].item() == pytest.approx(np.std(accuracies), abs=0.002)
 
 
 def test_ridges_span_the_eigenvalues_of_the_scatter(digits):
     X, y = digits[:2]
-    ridges = RidgeFLRML(10, local=0.1, scale=0, random_state=0).fit(X, y).cv_results_["ridge"]
+    ridges = RidgeFLRML(10, local=0.1, scale=0, random_state=0).fit(X, y).cv_results_["param_ridge"]
     eigenvalues = np.linalg.svd(X, compute_uv=False) ** 2
     eigenvalues = eigenvalues[eigenvalues > 1e-10 * eigenvalues[0]] / (np.sum(X**2) / len(X))
     assert ridges.min() <= 2 * eigenvalues.min()
@@ -74,7 +95,7 @@ def test_ridges_span_the_eigenvalues_of_the_scatter(digits):
 
 
 def test_ties_go_to_discriminants():
-    best = trial(OWN, [1] * 90 + [0] * 10, 10)
+    best = trial(UNSUPERVISED, [1] * 90 + [0] * 10, 10)
     near, far = (
         trial(DISCRIMINANTS, [1] * 86 + [0] * 4 + [1] * 2 + [0] * 8),
         trial(DISCRIMINANTS, [1] * 80 + [0] * 20),
@@ -88,7 +109,7 @@ def test_ties_go_to_discriminants():
 def test_a_single_row_chooses_nothing():
     simple = trial(DISCRIMINANTS, [1] * 90 + [0] * 10)
     for more in (1, 3):
-        best = trial(OWN, [1] * (90 + more) + [0] * (10 - more))
+        best = trial(UNSUPERVISED, [1] * (90 + more) + [0] * (10 - more))
         assert prefer_simple([best, simple], simple)[0] is (best if more == 3 else simple)
 
 
@@ -103,27 +124,28 @@ def test_the_ridge_is_1_unless_another_is_better_by_a_standard_error(shift):
     random, y = np.random.RandomState(0), np.arange(400) % 4
     X = np.hstack((shift * np.eye(4)[y] + 0.3 * random.randn(400, 4), random.randn(400, 150)))
     results = RidgeFLRML(10, local=0.1, rounds=0, random_state=0).fit(X, y).cv_results_
-    chosen, support = results["ridge"][0], dict(zip(results["ridge"], results["support"], strict=True))
-    powers = np.log10(results["ridge"])
+    ridges = results["param_ridge"]
+    chosen, purity = ridges[0], dict(zip(ridges, results["neighbour_purity"], strict=True))
+    powers = np.log10(ridges)
     is_power = np.isclose(powers, np.round(powers))
     if shift == 5:
         assert chosen == 1
         assert is_power.all()
     else:
-        assert support[1.0] < support[chosen] == max(support.values())
+        assert purity[1.0] < purity[chosen] == max(purity.values())
         assert np.sum(~is_power) == 2  # half powers of ten beside the best
 
 
 def test_rounds_are_not_tried_if_the_closed_form_is_far_behind():
-    """Classes differ in directions of small variance, which the data's own geometry does not see."""
+    """Classes differ in directions of small variance, which the unsupervised form does not see."""
     random, y = np.random.RandomState(0), np.arange(600) % 3
     X = np.hstack((random.randn(600, 60), 0.3 * np.eye(3)[y]))
     model = RidgeFLRML(10, random_state=0).fit(X, y)
     assert model.local_ == 0.1
-    assert set(model.cv_results_["rounds"]) == {0}
+    assert set(model.cv_results_["param_rounds"]) == {0}
 
 
-def test_rounds_start_from_the_own_geometry_unless_another_start_is_given(digits):
+def test_rounds_start_from_the_unsupervised_form_unless_another_start_is_given(digits):
     def with_rounds(X, y, **given):
         return {row[2] for row in tried(RidgeFLRML(10, random_state=0, **given).fit(X, y)) if row[3]}
 
@@ -131,9 +153,9 @@ def test_rounds_start_from_the_own_geometry_unless_another_start_is_given(digits
     assert with_rounds(*digits[:2], local=0.1) == {0.1}
 
 
-def test_rounds_are_tried_for_both_ridges_of_the_own_geometry(digits):
+def test_rounds_are_tried_for_both_ridges_of_the_unsupervised_form(digits):
     model = RidgeFLRML(30, local=1.0, within=0.0, random_state=0).fit(digits[0][:300], digits[1][:300])
-    ridges = {rounds > 0: {row[0] for row in tried(model) if row[3] == rounds} for rounds in (0, selection.ROUNDS)}
+    ridges = {rounds > 0: {row[0] for row in tried(model) if row[3] == rounds} for rounds in (0, POLICY.rounds)}
     assert len(ridges[False]) == 2
     assert ridges[True] == ridges[False]
 
@@ -154,24 +176,23 @@ def test_very_few_rows_are_learned_from():
     assert np.isfinite(np.vstack((searched.components_, alone.components_))).all()
 
 
-def test_many_rows_are_judged_by_a_sample(digits, monkeypatch):
+def test_many_rows_are_evaluated_on_a_sample(digits):
     X, y = digits[:2]
-    monkeypatch.setattr(selection, "FEW", 0)
-    many = RidgeFLRML(20, random_state=0).fit(X, y)
-    monkeypatch.setattr(selection, "JUDGES", 150)
-    monkeypatch.setattr(selection, "REFERENCES", 300)
-    monkeypatch.setattr(selection, "SEARCHED", 900)
-    few = RidgeFLRML(20, random_state=0).fit(X, y)
+    policy = SearchPolicy(cross_validate_below_groups=0, sample_cosine_from_rows=0)
+    many = RidgeFLRML(20, policy=policy, random_state=0).fit(X, y)
+    policy = replace(policy, max_validation_rows=150, max_reference_rows=300, max_search_rows=900)
+    few = RidgeFLRML(20, policy=policy, random_state=0).fit(X, y)
     assert few.best_score_ == pytest.approx(many.best_score_, abs=0.06)
     assert few.best_score_ * 150 == pytest.approx(round(few.best_score_ * 150))
 
 
-def test_the_ridge_of_the_own_geometry_and_the_rounds_grow_with_rows_that_have_no_groups(digits, monkeypatch):
+def test_the_ridge_of_the_unsupervised_form_and_the_rounds_grow_with_rows_that_have_no_groups(digits):
     X, y = digits[:2]
-    monkeypatch.setattr(selection, "SEARCHED", 600)  # of 1200
+    policy = SearchPolicy(max_search_rows=600)  # of 1200
 
     def fit(rows=slice(None), **given):
-        return RidgeFLRML(20, within=0.0, local=1.0, random_state=0, **given).fit(X[rows], y[rows])
+        model = RidgeFLRML(20, within=0.0, local=1.0, policy=policy, random_state=0, **given)
+        return model.fit(X[rows], y[rows])
 
     drawn = np.sort(np.random.RandomState(0).choice(len(y), 600, replace=False))
     model, sample = fit(), fit(drawn)
@@ -182,34 +203,23 @@ def test_the_ridge_of_the_own_geometry_and_the_rounds_grow_with_rows_that_have_n
     assert {row[3] for row in tried(fit(rounds=1))} == {1}
 
 
-def test_the_ridge_of_discriminants_does_not_grow_with_the_rows(digits, monkeypatch):
-    monkeypatch.setattr(selection, "SEARCHED", 600)
-    model = RidgeFLRML(20, local=0.1, rounds=0, random_state=0).fit(*digits[:2])
-    assert 1.0 in model.cv_results_["ridge"]
+def test_the_ridge_of_discriminants_does_not_grow_with_the_rows(digits):
+    policy = SearchPolicy(max_search_rows=600)
+    model = RidgeFLRML(20, local=0.1, rounds=0, policy=policy, random_state=0).fit(*digits[:2])
+    assert 1.0 in model.cv_results_["param_ridge"]
 
 
-def test_more_rows_of_the_same_groups_change_neither_ridge_nor_rounds(digits, monkeypatch):
+def test_more_rows_of_the_same_groups_change_neither_ridge_nor_rounds(digits):
     X, y = digits[:2]
-    monkeypatch.setattr(selection, "SEARCHED", 600)
+    policy = SearchPolicy(max_search_rows=600)
     groups = 10 * y + np.arange(len(y)) % 3  # 30 groups, all of them in the sample
-    model = RidgeFLRML(20, within=0.0, local=1.0, random_state=0).fit(X, y, groups=groups)
-    assert {row[3] for row in tried(model)} == {0, selection.ROUNDS}
-    assert np.allclose(np.log10(model.cv_results_["ridge"]) % 1, 0)
+    model = RidgeFLRML(20, within=0.0, local=1.0, policy=policy, random_state=0).fit(X, y, groups=groups)
+    assert {row[3] for row in tried(model)} == {0, POLICY.rounds}
+    assert np.allclose(np.log10(model.cv_results_["param_ridge"]) % 1, 0)
 
 
 def test_the_number_of_rounds_has_bounds():
-    assert [selection.rounds_for(n) for n in (10, 10_000, 15_000, 50_000, 10**6)] == [10, 10, 15, 30, 30]
-
-
-def test_of_few_groups_each_fifth_is_held_out_whatever_the_number_of_rows():
-    y, groups = np.arange(4000) % 4, np.arange(4000) % 200
-    random = np.random.RandomState(0)
-    assert len(held_out(Labels(y), random)) == 1
-    parts = held_out(Labels(y, groups), random)
-    assert len(parts) == 5
-    assert all(len(held) == 400 for _, held in parts)
-    assert not any(set(groups[rows]) & set(groups[held]) for rows, held in parts)
-    assert set(np.concatenate([groups[held] for _, held in parts])) == set(groups)
+    assert [POLICY.rounds_for(n) for n in (10, 10_000, 15_000, 50_000, 10**6)] == [10, 10, 15, 30, 30]
 
 
 def test_groups_change_what_is_chosen():
@@ -224,7 +234,7 @@ def test_groups_change_what_is_chosen():
     together = RidgeFLRML(10, random_state=0).fit(X, y[groups], groups=groups)
     assert alone.best_score_ > 0.99
     assert together.best_score_ < alone.best_score_
-    assert together.cv_results_["std_error"][0] > alone.cv_results_["std_error"][0]
+    assert together.cv_results_["standard_error"][0] > alone.cv_results_["standard_error"][0]
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         RidgeFLRML().fit(X, y[groups], groups=groups[:-1])
     with pytest.raises(ValueError, match="outside its group"):
@@ -240,9 +250,9 @@ def test_degenerate_rows_do_not_break_the_search(X):
 @pytest.mark.filterwarnings("ignore::flrml.exceptions.FlrmlWarning")
 @pytest.mark.parametrize("loss", [0.9, 1.1])
 def test_discriminants_that_are_worse_than_the_cosine_of_x_are_not_preferred(digits, monkeypatch, loss):
-    monkeypatch.setattr(selection, "ERRORS", np.inf)  # nothing is better by that many standard errors
+    policy = SearchPolicy(standard_errors_to_switch=np.inf)
     monkeypatch.setattr(selection.Selection, "loss", lambda self, candidate: loss)
-    model = RidgeFLRML(20, random_state=0).fit(digits[0][:600], digits[1][:600])
+    model = RidgeFLRML(20, policy=policy, random_state=0).fit(digits[0][:600], digits[1][:600])
     assert (model.local_ == 1) == (loss > 1)
 
 
@@ -286,12 +296,12 @@ def test_a_map_that_is_worse_than_the_cosine_of_x_is_warned_about():
         RidgeFLRML(40, random_state=0).fit(X, y)
 
 
-def test_few_wide_rows_are_judged_by_their_inner_products(monkeypatch):
+def test_few_wide_rows_are_evaluated_by_their_inner_products(monkeypatch):
     random = np.random.RandomState(0)
     y = np.arange(60) % 3
     X = normalize(random.standard_normal((60, 3200)) + 0.4 * random.standard_normal((3, 3200))[y])
     found = RidgeFLRML(5, random_state=0).fit(X, y)
     monkeypatch.setattr(selection, "is_wide", lambda shape: False)
     expected = RidgeFLRML(5, random_state=0).fit(X, y)
-    np.testing.assert_array_equal(found.cv_results_["score"], expected.cv_results_["score"])
+    np.testing.assert_array_equal(found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"])
     np.testing.assert_allclose(found.components_, expected.components_)

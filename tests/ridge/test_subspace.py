@@ -6,14 +6,15 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flrml import draw_triplets, wide
+from flrml import draw_triplets
 from flrml.ridge import scaling, subspace
 from flrml.ridge.arrays import combine, inner, random_columns
-from flrml.ridge.krylov import next_block
+from flrml.ridge.krylov import Krylov, next_block
+from flrml.ridge.sample_matrices import DualSampleArrays, SampleArrays
 from flrml.ridge.scaling import ScaledRows
-from flrml.ridge.subspace import Krylov, Shape, build_subspace
+from flrml.ridge.subspace import Shape, assemble, build_subspace
 from flrml.ridge.supervision import Labels, Triplets
-from flrml.ridge.tall import TallArrays, TallDual, assemble
+from flrml.rows import wide
 
 from . import literal
 
@@ -34,18 +35,18 @@ def directions(found):
 
 
 def limit(monkeypatch, rows=0, columns=0):
-    monkeypatch.setattr(scaling, "FEW_ROWS", rows)
-    monkeypatch.setattr(scaling, "FEW_COLUMNS", columns)
+    monkeypatch.setattr(scaling, "EXACT_ROWS", rows)
+    monkeypatch.setattr(scaling, "EXACT_COLUMNS", columns)
 
 
 @pytest.fixture(params=["directions", "duals"])
 def only_krylov(request, monkeypatch):
     limit(monkeypatch)
-    monkeypatch.setattr(scaling, "MANY_COLUMNS", 0 if request.param == "duals" else 10**9)
+    monkeypatch.setattr(scaling, "DUAL_COLUMNS_PER_ROW", 0 if request.param == "duals" else 10**9)
 
 
 @pytest.fixture
-def tall():
+def long_rows():
     random = np.random.RandomState(0)
     y = np.arange(500) % 4
     X = random.standard_normal((500, 60)) * np.logspace(0, -1.5, 60) + 0.2 * random.standard_normal((4, 60))[y]
@@ -54,15 +55,15 @@ def tall():
 
 def test_the_shape_decides_whether_the_whole_row_space_is_taken():
     def chosen(X):
-        tall = unscaled(X).tall(None)
-        return type(tall), tall.is_short
+        matrices = unscaled(X).matrices(None)
+        return type(matrices), matrices.is_narrow
 
-    assert chosen(np.empty((5000, 150))) == (TallArrays, True)
-    assert chosen(sp.random(5000, 190, 0.5, format="csr")) == (TallArrays, True)
-    assert chosen(sp.random(5000, 190, 0.01, format="csr")) == (TallArrays, False)
-    assert chosen(np.eye(300, 5000)) == (TallDual, True)
-    assert chosen(sp.eye(3000, 10_000, format="csr")) == (TallDual, False)
-    assert chosen(np.empty((3000, 5000))) == (TallArrays, False)
+    assert chosen(np.empty((5000, 150))) == (SampleArrays, True)
+    assert chosen(sp.random(5000, 190, 0.5, format="csr")) == (SampleArrays, True)
+    assert chosen(sp.random(5000, 190, 0.01, format="csr")) == (SampleArrays, False)
+    assert chosen(np.eye(300, 5000)) == (DualSampleArrays, True)
+    assert chosen(sp.eye(3000, 10_000, format="csr")) == (DualSampleArrays, False)
+    assert chosen(np.empty((3000, 5000))) == (SampleArrays, False)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -71,7 +72,7 @@ def test_the_images_are_the_rows_in_orthonormal_directions(text, monkeypatch, si
     X, y = text[0].astype(dtype), text[1]
     tolerance = 1e-8 if dtype == np.float64 else 1e-4
     limit(monkeypatch, **({side: 1000} if side in ("rows", "columns") else {}))
-    monkeypatch.setattr(scaling, "MANY_COLUMNS", 0 if side == "dual" else 3)
+    monkeypatch.setattr(scaling, "DUAL_COLUMNS_PER_ROW", 0 if side == "dual" else 3)
     rows = np.arange(0, 160, 2)
     found = build(X, Labels(y), rows)
     Z = directions(found)
@@ -82,9 +83,9 @@ def test_the_images_are_the_rows_in_orthonormal_directions(text, monkeypatch, si
 
 
 @pytest.mark.parametrize("ridge", [1e-3, 0.1, 10.0])
-def test_ridge_regression_on_the_classes_is_solved_at_full_rank(only_krylov, tall, ridge):
+def test_ridge_regression_on_the_classes_is_solved_at_full_rank(only_krylov, long_rows, ridge):
     """Twelve blocks of ten columns reach the rank 60 of the data, so that the solution is exact."""
-    X, y = tall
+    X, y = long_rows
     found = build(X, Labels(y))
     gamma = ridge * literal.mean_square_of_a_row(X)
     E = found.images
@@ -98,8 +99,8 @@ def test_more_blocks_come_closer_to_ridge_regression(only_krylov, text, monkeypa
     expected = literal.ridge_regression(X.toarray(), y, 0.1)
     errors = []
     for blocks in (1, 2, 4, 8):
-        monkeypatch.setattr(subspace, "DISCRIMINANTS", Shape(blocks, 0.0))
-        monkeypatch.setattr(subspace, "WIDTH", 4)
+        monkeypatch.setattr(subspace, "DISCRIMINANT_SHAPE", Shape(blocks, 0.0))
+        monkeypatch.setattr(subspace, "MIN_BLOCK_COLUMNS", 4)
         found = build(X, Labels(y), d=1, shape=Shape(blocks, 0.0))
         E = found.images
         C = np.linalg.solve(E.T @ E + 0.1 * np.eye(E.shape[1]), E.T @ np.eye(4)[y])
@@ -108,8 +109,8 @@ def test_more_blocks_come_closer_to_ridge_regression(only_krylov, text, monkeypa
     assert errors[-1] < 0.03 < errors[0] / 3
 
 
-def test_held_out_rows_take_no_part(only_krylov, tall):
-    X, y = tall
+def test_held_out_rows_take_no_part(only_krylov, long_rows):
+    X, y = long_rows
     rows = np.arange(0, 500, 3)
     other = X.copy()
     other[1::3] = 7.0
@@ -122,7 +123,7 @@ def test_held_out_rows_take_no_part(only_krylov, tall):
 def test_the_directions_are_orthonormal_whatever_the_rank(rank, n, seed):
     random = np.random.RandomState(seed)
     X = random.standard_normal((n, rank)) @ random.standard_normal((rank, 50))
-    krylov = Krylov(TallArrays(unscaled(X), None))
+    krylov = Krylov(SampleArrays(unscaled(X), None))
     start = np.hstack((X[:, :3], X[:, :2], np.zeros((n, 1))))  # columns that depend on one another
     krylov.extend(X.T @ start, 5)
     V, E = np.hstack([block.directions for block in krylov.blocks]), np.hstack(krylov.images)
@@ -169,7 +170,7 @@ def test_long_matrices_are_multiplied_in_blocks(widths, n, width):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_of_zeros_have_a_direction(monkeypatch, side, dtype):
     limit(monkeypatch, rows=1000 if side == "rows" else 0)
-    monkeypatch.setattr(scaling, "MANY_COLUMNS", 0 if side == "dual" else 3)
+    monkeypatch.setattr(scaling, "DUAL_COLUMNS_PER_ROW", 0 if side == "dual" else 3)
     X, rows = np.zeros((40, 30), dtype), np.arange(20)
     X[30:] = 1  # rows that are not learned from
     found = build(X, Labels(np.arange(40) % 2), rows)
@@ -180,7 +181,7 @@ def test_rows_of_zeros_have_a_direction(monkeypatch, side, dtype):
 
 
 def test_many_classes_do_not_widen_the_blocks(only_krylov, monkeypatch):
-    monkeypatch.setattr(subspace, "MOST_CLASSES", 12)
+    monkeypatch.setattr(subspace, "MAX_START_COLUMNS", 12)
     random = np.random.RandomState(0)
     y = np.arange(400) % 40
     X = random.standard_normal((40, 80))[y] + 0.1 * random.standard_normal((400, 80))
@@ -189,8 +190,8 @@ def test_many_classes_do_not_widen_the_blocks(only_krylov, monkeypatch):
     assert found.images.shape[1] >= 12
 
 
-def test_contrasts_of_triplets_are_in_the_space(only_krylov, tall):
-    X, y = tall
+def test_contrasts_of_triplets_are_in_the_space(only_krylov, long_rows):
+    X, y = long_rows
     supervision = Triplets(draw_triplets(y, 5, 0), 500)
     found = build(X, supervision)
     leading = np.linalg.svd(X, full_matrices=False)[0][:, :2]
@@ -204,7 +205,7 @@ def test_a_short_wide_matrix_gives_the_same_subspace_from_its_gram_matrix(monkey
     X, y = random.standard_normal((420, 600)), np.arange(420) % 5
     found = []
     for many in (10**9, 1):
-        monkeypatch.setattr(wide, "MANY_COLUMNS", many)
+        monkeypatch.setattr(wide, "GRAM_COLUMNS_PER_ROW", many)
         built = build(X, Labels(y), np.arange(0, 420, 2))
         found.append(built.images @ built.images.T)
     assert np.allclose(found[0], found[1])

@@ -5,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flrml import draw_triplets
+from flrml.folds import N_FOLDS
 from flrml.neighbors import knn_accuracy, nearest
 from flrml.ridge import supervision as supervision_module
 from flrml.ridge.pairs import pair_product
-from flrml.ridge.supervision import N_FOLDS, N_NEIGHBORS, Labels, Triplets
+from flrml.ridge.supervision import N_NEIGHBORS, Labels, Triplets
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def test_of_many_rows_some_of_each_class_are_anchors_and_all_are_neighbours(monk
     Y = random.standard_normal((200, 4))
     Y /= np.linalg.norm(Y, axis=1, keepdims=True)
     every = dict(zip(*_pairs_and_weights(Labels(label), Y), strict=True))
-    monkeypatch.setattr(supervision_module, "MOST_ANCHORS", 30)
+    monkeypatch.setattr(supervision_module, "MAX_ANCHORS", 30)
     pairs, w = _pairs_and_weights(Labels(label), Y)
     anchors = sorted({i for i, _ in pairs})
     assert np.bincount(label[anchors]).tolist() == [15, 15]
@@ -160,46 +161,42 @@ def test_folds_hold_out_each_group_once(objects, seed):
     ):
         parts = supervision.folds(np.random.RandomState(seed))
         assert len(parts) == number
-        for rows, held in parts:
-            assert np.array_equal(np.sort(np.concatenate((rows, held))), np.arange(len(label)))
-            assert not set(groups[rows]) & set(groups[held])
+        for rows, validation in parts:
+            assert np.array_equal(np.sort(np.concatenate((rows, validation))), np.arange(len(label)))
+            assert not set(groups[rows]) & set(groups[validation])
         if parts:
-            assert np.array_equal(np.sort(np.concatenate([held for _, held in parts])), np.arange(len(label)))
+            assert np.array_equal(
+                np.sort(np.concatenate([validation for _, validation in parts])), np.arange(len(label))
+            )
 
 
-def test_folds_are_stratified():
-    label = np.repeat([0, 1, 2], [50, 30, 20])
-    for _, held in Labels(label).folds(np.random.RandomState(0)):
-        assert np.bincount(label[held]).tolist() == [10, 6, 4]
-
-
-def test_rows_are_judged_by_five_neighbours(digits):
+def test_rows_are_classified_by_five_neighbours(digits):
     X, y = digits[:2]
-    rows, held = np.arange(0, 900), np.arange(900, 1200)
-    right, support, groups = Labels(y).judge(X[rows], rows, X[held], held)
-    assert np.array_equal(groups, held)
-    assert right.mean() == pytest.approx(knn_accuracy(X[rows], y[rows], X[held], y[held]), abs=0.004)
-    neighbors = nearest(X[rows], X[held])[0]
-    assert support.mean() == pytest.approx(np.mean(y[rows][neighbors] == y[held][:, None]), abs=0.002)
+    rows, validation = np.arange(0, 900), np.arange(900, 1200)
+    correct, purity, groups = Labels(y).evaluate(X[rows], rows, X[validation], validation)
+    assert np.array_equal(groups, validation)
+    assert correct.mean() == pytest.approx(knn_accuracy(X[rows], y[rows], X[validation], y[validation]), abs=0.004)
+    neighbors = nearest(X[rows], X[validation])[0]
+    assert purity.mean() == pytest.approx(np.mean(y[rows][neighbors] == y[validation][:, None]), abs=0.002)
 
 
-def test_sparse_rows_are_judged_like_dense_ones_however_filled():
+def test_sparse_rows_are_evaluated_like_dense_ones_at_any_density():
     random = np.random.RandomState(0)
     for filled in (0.02, 0.5):
         X = random.random_sample((120, 80)) * (random.random_sample((120, 80)) < filled)
-        y, rows, held = np.arange(120) % 3, np.arange(90), np.arange(90, 120)
+        y, rows, validation = np.arange(120) % 3, np.arange(90), np.arange(90, 120)
         sparse = sp.csr_matrix(X)
-        expected = Labels(y).judge(X[rows], rows, X[held], held)[0]
-        assert np.array_equal(Labels(y).judge(sparse[rows], rows, sparse[held], held)[0], expected)
+        expected = Labels(y).evaluate(X[rows], rows, X[validation], validation)[0]
+        assert np.array_equal(Labels(y).evaluate(sparse[rows], rows, sparse[validation], validation)[0], expected)
 
 
-def test_triplets_are_judged_by_those_satisfied():
+def test_the_score_of_triplets_is_the_share_satisfied():
     Y = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.95, 0.05]])
     supervision = Triplets(np.array([[3, 0, 2], [3, 2, 1], [0, 1, 2]]), 4)
-    for rows, held, expected in (([0, 1, 2], 3, [1, 0]), ([1, 2], 0, [1]), ([0], 3, [])):
-        right, _, groups = supervision.judge(Y[rows], np.array(rows), Y[[held]], np.array([held]))
+    for rows, validation, expected in (([0, 1, 2], 3, [1, 0]), ([1, 2], 0, [1]), ([0], 3, [])):
+        right, _, groups = supervision.evaluate(Y[rows], np.array(rows), Y[[validation]], np.array([validation]))
         assert right.tolist() == expected
-        assert set(groups) <= {held}
+        assert set(groups) <= {validation}
 
 
 def test_a_subset_keeps_what_concerns_its_rows(rows):

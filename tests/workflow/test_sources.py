@@ -18,7 +18,7 @@ ENTRIES = {
     "evaluate": {"pipeline.stages.evaluate"},
     "track": {"pipeline.tracking.records"},
     "track_experiment": {"pipeline.tracking.experiment"},
-    "variants": {"pipeline.stages.variants", "estimators", "reference", "ridge.estimator"},
+    "variants": {"pipeline.stages.variants", "flrml", "reference", "ridge.estimator"},
     "figure_front": {"pipeline.report.figures", "pipeline.report.captions"},
     "table_with_svd": {"pipeline.report.comparison"},
 }

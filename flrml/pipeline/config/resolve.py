@@ -11,9 +11,9 @@ from sklearn.utils._param_validation import InvalidParameterError
 from flrml.datasets import REGISTRY
 from flrml.datasets.options import resolve as resolve_options
 from flrml.datasets.registry import find_dataset
-from flrml.estimators import FLRML
+from flrml.flrml import FLRML
 from flrml.methods import METHODS, build, suggest
-from flrml.minibatch import MFLRML
+from flrml.mflrml import MFLRML
 from flrml.pipeline.config.expansion import expand
 
 SWEPT_BASE: dict[str, type] = {"margin": FLRML, "batches": MFLRML}

@@ -121,9 +121,9 @@ def _faster(name: str, of: str | None = None) -> Callable[[Evidence], list[Findi
             if name in seconds and others:
                 quickest = min(others, key=lambda method: seconds[method])
                 ratio = seconds[quickest] / seconds[name]
-                found[dataset] = _times(ratio) + ("" if of else f" ({METHODS[quickest].label})"), ratio >= 1
-        rival = METHODS[of].label if of else "the fastest other"
-        return _each(found, f"time of {rival} over that of {METHODS[name].label}: ")
+                found[dataset] = _times(ratio) + ("" if of else f" ({METHODS[quickest].title})"), ratio >= 1
+        rival = METHODS[of].title if of else "the fastest other"
+        return _each(found, f"time of {rival} over that of {METHODS[name].title}: ")
 
     return check
 
@@ -136,16 +136,16 @@ def _comparable(name: str) -> Callable[[Evidence], list[Finding]]:
             if name in accuracy and others:
                 best = max(others, key=lambda method: accuracy[method])
                 gap = 100 * (accuracy[name] - accuracy[best])
-                text = f"{gap:+.1f} ({METHODS[best].label})".replace("-", "−")
+                text = f"{gap:+.1f} ({METHODS[best].title})".replace("-", "−")
                 found[dataset] = text, gap >= -COMPARABLE
-        return _each(found, f"points of {METHODS[name].label} above the best other: ")
+        return _each(found, f"points of {METHODS[name].title} above the best other: ")
 
     return check
 
 
 def _highest(evidence: Evidence) -> list[Finding]:
     ahead = {
-        f"{METHODS[name].label} on {dataset}": accuracy[name] > max(accuracy[method] for method in others)
+        f"{METHODS[name].title} on {dataset}": accuracy[name] > max(accuracy[method] for method in others)
         for dataset, accuracy in evidence.means("accuracy").items()
         for name in ("flrml", "mflrml")
         if name in accuracy and (others := rivals(name, accuracy))
@@ -195,7 +195,7 @@ def _svd_is_longer(evidence: Evidence) -> list[Finding]:
 def _limited(evidence: Evidence) -> list[Finding]:
     others = [run for run in evidence.runs if METHODS[run["method"]].paper not in (None, "FLRML", "M-FLRML")]
     ended = [
-        f"{METHODS[run['method']].label} on {run['dataset']} ({run['outcome']})"
+        f"{METHODS[run['method']].title} on {run['dataset']} ({run['outcome']})"
         for run in others
         if run["outcome"] in ("M", "T")
     ]
@@ -221,7 +221,7 @@ def _range(evidence: Evidence, quantity: str, agrees: Callable[[int], bool]) -> 
         if counts:
             null = sum(run.get("null_steps", 0) for run in runs) if quantity == "n_iter" else 0
             aside = f", {null} of {sum(counts)} null steps" if null else ""
-            text = f"{METHODS[method].label} {min(counts)}" + (f"–{max(counts)}" if len(set(counts)) > 1 else "")
+            text = f"{METHODS[method].title} {min(counts)}" + (f"–{max(counts)}" if len(set(counts)) > 1 else "")
             found.append(Finding(text + aside, agrees(max(counts))))
     return found
 
@@ -241,7 +241,7 @@ def _ratio_one(evidence: Evidence) -> list[Finding]:
         if behind:
             near = sum(value <= NEAR_BEST for value in behind.values())
             worst = ", ".join(f"{dataset} {value:.1f}" for dataset, value in behind.items())
-            text = f"{METHODS[method].label}: points behind the best ratio: {worst}"
+            text = f"{METHODS[method].title}: points behind the best ratio: {worst}"
             found.append(Finding(text, near > len(behind) / 2))
     return found
 
@@ -267,7 +267,7 @@ def _larger_is_faster(evidence: Evidence) -> list[Finding]:
             rises = all(later >= earlier for earlier, later in pairwise(after))
             noise = "" if rises else _noise(evidence, dataset, method)
             found.append(
-                Finding(f"{dataset}, {METHODS[method].label}, after {early} mini-batches: {text}{noise}", rises)
+                Finding(f"{dataset}, {METHODS[method].title}, after {early} mini-batches: {text}{noise}", rises)
             )
     return found
 
@@ -293,7 +293,7 @@ def _twenty_suffice(evidence: Evidence) -> list[Finding]:
         curve = by_size.get(BATCH_TRIPLETS, {})
         if N_BATCHES in curve and max(curve) > N_BATCHES:  # else nothing tells what more would give
             reached, best = curve[N_BATCHES], max(curve.values())
-            text = f"{dataset}, {METHODS[method].label}: {reached:.1f} after {N_BATCHES}, best {best:.1f}"
+            text = f"{dataset}, {METHODS[method].title}: {reached:.1f} after {N_BATCHES}, best {best:.1f}"
             found.append(Finding(f"{text} of {max(curve)}", best - reached <= NEAR_BEST))
     return found
 

@@ -138,7 +138,7 @@ def comparison_table(
     rows = []
     for name in sorted(methods, key=lambda name: METHODS[name].control):
         method = METHODS[name]
-        row = [Cell(method.label + (" (control)" if method.control else ""))]
+        row = [Cell(method.title + (" (control)" if method.control else ""))]
         for dataset in datasets:
             found, key = runs.get((name, dataset), []), (name, dataset)
             printed, bold = printed_cell(table, method.paper, names.get(dataset, ""))
@@ -167,7 +167,7 @@ def memory_table(paths: Iterable[str]) -> Table:
     datasets = list(dict.fromkeys(dataset for _, dataset in runs))
     rows = []
     for name in (name for name in METHODS if any(method == name for method, _ in runs)):
-        cells = [Cell(METHODS[name].label)]
+        cells = [Cell(METHODS[name].title)]
         for dataset in datasets:
             found = runs.get((name, dataset), [])
             peak = mean(found, "peak_mb")
@@ -199,7 +199,7 @@ def summary_table(paths: Iterable[str], svd_seconds: dict[str, float]) -> Table:
             return Cell("–")
         if METHODS[method].uses_spectrum:
             seconds += svd_seconds.get(dataset, 0.0)
-        label = f"{METHODS[method].label}: " if name else ""
+        label = f"{METHODS[method].title}: " if name else ""
         best = max(mean(each, "accuracy") or 0 for each in runs[dataset].values())
         return Cell(f"{label}{100 * accuracy:.1f} % in {figures(seconds)} s", accuracy >= best - 1e-9)
 
@@ -264,7 +264,7 @@ def reproduction_table(paths: Iterable[str], names: dict[str, str]) -> Table:
         if name is None or method.paper not in paper.AUTHORS_CODE:
             continue
         printed, _ = printed_cell(method.table, method.paper, name)
-        cells = [result["dataset"], method.label, printed[0] if isinstance(printed, tuple) else printed or "–"]
+        cells = [result["dataset"], method.title, printed[0] if isinstance(printed, tuple) else printed or "–"]
         cells.append(paper.AUTHORS_CODE[method.paper].get(name, "–") if "reference" in method.name else "–")
         if result["outcome"] == "ok":
             votes = (f"{100 * result[vote]:.1f}" for vote in ("accuracy", "accuracy_reference_vote"))
@@ -293,7 +293,7 @@ def splits_table(paths: Iterable[str]) -> Table:
     best = {d: max(mean(found, "accuracy") or 0 for (_, of), found in runs.items() if of == d) for d in datasets}
     rows = []
     for label in labels:
-        row = [Cell(METHODS[label].label if label in METHODS else label)]
+        row = [Cell(METHODS[label].title if label in METHODS else label)]
         for dataset in datasets:
             found = runs.get((label, dataset), [])
             accuracy = mean(found, "accuracy")

@@ -6,7 +6,7 @@ from pathlib import Path
 from flrml.files import PathLike, write_json
 from flrml.pipeline.stages.inputs import connection, load_rows
 from flrml.pipeline.stages.provenance import provenance
-from flrml.reference.rows import SMALLEST_SINGULAR_VALUE, CenteredRows
+from flrml.reference.centering import SMALLEST_SINGULAR_VALUE, CenteredRows
 from flrml.rows import fingerprint
 from flrml.spectrum import decompose
 

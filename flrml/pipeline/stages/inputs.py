@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from flrml.datasets.store import open_split
 from flrml.exceptions import SpectrumError
 from flrml.files import PathLike
-from flrml.reference.rows import CenteredRows
+from flrml.reference.centering import CenteredRows
 from flrml.rows import BinaryRows, on_disk
 from flrml.spectrum import Spectrum
 

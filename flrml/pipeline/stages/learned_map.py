@@ -28,9 +28,9 @@ class Metric:
         """Return what a fitted estimator has learned."""
         return cls(
             getattr(estimator, "components_", None),
-            estimator.neighbor_metric,
+            estimator.metric,
             getattr(estimator, "similarity_", None),
-            getattr(estimator, "offset_", None),
+            getattr(estimator, "intercept_", None),
         )
 
     def embed(self, X: Any) -> Any:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from flrml import stiefel
-from flrml.estimators import FLRML
 from flrml.files import PathLike, write_json
+from flrml.flrml import FLRML
 from flrml.methods import METHODS
 from flrml.pipeline.stages.fit import PreparedRows, timed_fit
 from flrml.pipeline.stages.inputs import bind_spectrum

@@ -123,7 +123,7 @@ def _record(config: dict[str, Any], files: list[tuple[str, Path]], results: list
 def _description(experiment: str, best: dict[str, dict], ended: int, count: int) -> str:
     """Return the description of an experiment, in Markdown."""
     rows = [
-        f"| {dataset} | {METHODS[result['method']].label} | {100 * result['accuracy']:.1f} % |"
+        f"| {dataset} | {METHODS[result['method']].title} | {100 * result['accuracy']:.1f} % |"
         for dataset, result in best.items()
     ]
     return "\n".join(

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from flrml import FLRML, MFLRML, RidgeFLRML
-from flrml.binary import RunRows
 from flrml.datasets import open_groups, open_split, prepare
 from flrml.datasets.modelnet.poses import MODELS_PER_PROCESS
 from flrml.datasets.modelnet.shapes import make_mesh
 from flrml.exceptions import DatasetError
 from flrml.reference import ReferenceMFLRML
+from flrml.rows.binary import RunRows
 
 KINDS = ("bed", "chair")
 

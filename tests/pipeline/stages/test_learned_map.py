@@ -41,6 +41,6 @@ def test_without_a_map_rows_stay_as_they_are(tmp_path):
 def test_a_metric_keeps_its_offset(tmp_path, digits):
     X, y = 16 * digits[0][:300] * np.linspace(1, 2, 300)[:, None], digits[1][:300]
     fitted = build("flrml-ridge", n_components=10, local=0.1, rounds=0, random_state=0).fit(X, y)
-    assert fitted.offset_.any()
+    assert fitted.intercept_.any()
     Metric.of(fitted).save(tmp_path / "model.npz", {})
     np.testing.assert_array_equal(Metric.load(tmp_path / "model.npz").embed(X), fitted.transform(X))

@@ -102,7 +102,7 @@ def test_the_file_holds_no_pickle(tmp_path, classifier):
 def test_a_classifier_keeps_the_offset_of_its_metric(tmp_path, digits):
     X, y = 16 * digits[0][:300] * np.linspace(1, 2, 300)[:, None], digits[1][:300]
     fitted = build("flrml-ridge", n_components=10, local=0.1, rounds=0, random_state=0).fit(X, y)
-    assert fitted.offset_.any()
+    assert fitted.intercept_.any()
     classifier = MetricClassifier(Metric.of(fitted)).fit(X, y)
     classifier.save(tmp_path / "classifier.npz")
     back = MetricClassifier.load(tmp_path / "classifier.npz")

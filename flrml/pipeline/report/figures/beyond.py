@@ -39,7 +39,7 @@ def draw_front(stem: str | Path, paths: Iterable[str]) -> None:
                 seconds = max(float(np.mean([r["train_seconds"] for r in found])), 1e-3)
                 accuracy = 100 * float(np.mean([r["accuracy"] for r in found]))
                 colour, marker = styles[name]
-                handles[METHODS[name].label] = panel.plot(
+                handles[METHODS[name].title] = panel.plot(
                     seconds,
                     accuracy,
                     marker,
@@ -73,7 +73,7 @@ def draw_growth(stem: str | Path, paths: Iterable[str]) -> None:
             for panel, (quantity, label) in zip(axes[2 * number : 2 * number + 2], quantities, strict=True):
                 for style, result in enumerate(of_axis):
                     sizes, values = growth_curve(result, quantity)
-                    name = METHODS[result["method"]].label
+                    name = METHODS[result["method"]].title
                     if (power := exponent(result, quantity)) is not None:
                         name += f" ~ ${axis}^{{{power:.2f}}}$"
                     panel.loglog(sizes, values, marker=MARKERS[style], color=COLOURS[style], label=name)
@@ -105,7 +105,7 @@ def draw_ridge(stem: str | Path, paths: Iterable[str]) -> None:
 def _follow(panel: Axes, below: Axes, result: dict, rows: list[tuple]) -> None:
     """Draw accuracy per iteration above and objective below, of each method on one data set."""
     for style, (method, followed) in enumerate(result["variants"].items()):
-        look: Any = {"marker": MARKERS[style], "color": COLOURS[style], "label": METHODS[method].label}
+        look: Any = {"marker": MARKERS[style], "color": COLOURS[style], "label": METHODS[method].title}
         accuracies = 100 * np.array(followed["accuracies"])
         steps = followed.get("steps", range(len(accuracies)))
         panel.plot(steps, accuracies, **look)

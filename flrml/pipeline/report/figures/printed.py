@@ -45,7 +45,7 @@ def draw_convergence(stem: str | Path, paths: Iterable[str]) -> None:
                 relative = np.array(run["history"]) / run["history"][0]
                 panel.plot(relative, label=run["dataset"], marker=MARKERS[style % 8], color=COLOURS[style % 8])
                 rows += [(method, run["dataset"], step, value) for step, value in enumerate(relative)]
-            panel.set(title=METHODS[method].label, xlabel="iteration", ylabel="objective / first objective")
+            panel.set(title=METHODS[method].title, xlabel="iteration", ylabel="objective / first objective")
             whole_numbers(panel)
         legend_above(axes)
     write_numbers(stem, ["method", "dataset", "iteration", "relative objective"], rows)
@@ -63,7 +63,7 @@ def draw_margin(stem: str | Path, paths: Iterable[str]) -> None:
                 ratios = [result["margin_ratio"] for result in found]
                 accuracies = [np.array([100 * point["accuracy"] for point in result["points"]]) for result in found]
                 mean, deviation = (np.array([f(values) for values in accuracies]) for f in (np.mean, np.std))
-                band(panel, ratios, mean, deviation, COLOURS[style], MARKERS[style], METHODS[method].label)
+                band(panel, ratios, mean, deviation, COLOURS[style], MARKERS[style], METHODS[method].title)
                 counts = [len(values) for values in accuracies]
                 rows += [(dataset, method, *row) for row in zip(ratios, mean, deviation, counts, strict=True)]
             panel.axvline(paper.MARGIN_RATIO, color="grey", linestyle=":", linewidth=1, label="the paper's ratio")
@@ -93,7 +93,7 @@ def draw_batches(stem: str | Path, paths: Iterable[str]) -> None:
                 head = (*place, result["batch_triplets"])
                 rows += [(*head, *row, len(accuracy)) for row in zip(steps, mean, deviation, strict=True)]
             panel.axvline(paper.N_BATCHES, color="grey", linestyle=":", linewidth=1, label="the paper's T = 20")
-            title = f"{place[0]}, {METHODS[place[1]].label}"
+            title = f"{place[0]}, {METHODS[place[1]].title}"
             panel.set(title=title, xlabel="mini-batches", ylabel="5-NN accuracy (%)")
             whole_numbers(panel)
         legend_above(axes)

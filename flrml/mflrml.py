@@ -10,14 +10,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from flrml import stiefel
-from flrml.batches import WELL_CONDITIONED, Batch, BatchUpdate, SampleBasis, SingularBasis, read_rows
-from flrml.estimators import warn_if_close
+from flrml.batches import INDEPENDENT_RATIO, Batch, BatchUpdate, SampleBasis, SingularBasis, read_rows
+from flrml.flrml import warn_if_close
 from flrml.loss import softplus
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric, require_solution
 from flrml.rows import add_product_transposed, check_scale, gram, is_dask, product
-from flrml.threads import one_ahead, one_blas_thread
+from flrml.rows.threads import one_ahead, one_blas_thread
+from flrml.rows.wide import is_wide, lift, with_inner_products
 from flrml.triplets import TripletsByAnchor
-from flrml.wide import is_wide, lift, with_inner_products
 
 PADDING = 10  # a mini-batch has at least this many samples more than directions
 SMALLEST_SCALE = 1e-6
@@ -35,26 +35,26 @@ class MFLRML(LowRankMetric):
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Number of directions d; at most the number of rows or columns of X.
-    margin_ratio : float, default 1.0
+    margin_ratio : float, default=1.0
         Margin of the hinge as a multiple of the mean squared length of the batch's embeddings.
-    n_triplets : int, default 5
+    n_triplets : int, default=5
         Random triplets per sample, if labels are given.
-    batch_triplets : int, default 80
+    batch_triplets : int, default=80
         Triplets per mini-batch, N_t. Their samples form the batch, filled up with random others to d + 10.
-    n_batches : int, default 20
+    n_batches : int, default=20
         Mini-batches in one fit, T.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed for triplets, batches and start.
-    verbose : int, default 0
+    verbose : int, default=0
         Print a line per mini-batch if positive.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map L.
-    weights_ : ndarray of shape (d,)
+    weights_ : ndarray of shape (n_components,)
         Weight of each direction in the last mini-batch.
     n_iter_ : int
         Mini-batches seen.
@@ -126,11 +126,11 @@ class MFLRML(LowRankMetric):
 
         Parameters
         ----------
-        X : array-like, CSR matrix, BinaryRows or dask array of shape (n, D)
+        X : array-like, CSR matrix, BinaryRows or dask array of shape (n_samples, n_features)
             Training rows. Of a memory map, only the rows of the mini-batches are read.
-        y : array-like of shape (n,)
+        y : array-like of shape (n_samples,)
             Labels, from which triplets are drawn. Not needed with ``triplets``.
-        triplets : array-like of shape (m, 3), optional
+        triplets : array-like of shape (n_triplets, 3), optional
             Row numbers (i, j, k).
         callback : callable, optional
             Called with this estimator after every mini-batch; ``components_`` and ``transform`` are ready then.
@@ -256,7 +256,7 @@ class MFLRML(LowRankMetric):
     def _weighted_directions(self, B: NDArray) -> tuple[NDArray, NDArray, NDArray]:
         """Factor the embedding B = Q diag(√s) Pᵀ of the batch; return Q, P and s."""
         s, Q = np.linalg.eigh(B @ B.T)  # a third of the time of an SVD
-        if s[0] > WELL_CONDITIONED * s[-1]:
+        if s[0] > INDEPENDENT_RATIO * s[-1]:
             Q, s = Q[:, ::-1], s[::-1]
             return Q, (B.T @ Q) / np.sqrt(s), s
         Q, root_s, Pt = np.linalg.svd(B, full_matrices=False)

@@ -27,7 +27,7 @@ class CenteredRows(RowOperator):
 
     Parameters
     ----------
-    X : array-like, CSR matrix or BinaryRows of shape (n, D)
+    X : array-like, CSR matrix or BinaryRows of shape (n_samples, n_features)
         Rows.
     """
 

@@ -1,32 +1,31 @@
-"""Matrices with a row for each row of X, "tall" ones, and directions, with a row for each feature.
+"""Operations on sample matrices, which have one row per row of X, and on directions, which have one per feature.
 
-The solver knows X through the operations of :class:`Tall` alone. In memory they are those of NumPy arrays; on a
-cluster the rows of tall matrices stay where the rows of X are.
+The solver accesses X only through the operations of :class:`SampleMatrices`. In memory they are those of NumPy
+arrays; on a cluster the rows of sample matrices stay where the rows of X are.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flrml.ridge.arrays import combine, inner, leading, random_columns
-from flrml.ridge.krylov import SOUND, Block, next_block
+from flrml.ridge.krylov import Block, next_block
+from flrml.ridge.subspace import Subspace, orthonormal_coordinates
 
 if TYPE_CHECKING:
     from flrml.ridge.scaling import ScaledRows
 
 
-class Tall(Protocol):
-    """Operations on tall matrices and directions."""
+class SampleMatrices(Protocol):
+    """Operations on sample matrices and directions."""
 
     @property
-    def is_short(self) -> bool:
+    def is_narrow(self) -> bool:
         """Whether there are so few columns that they serve as directions themselves."""
 
     def dense(self) -> Any:
-        """Return X as a tall matrix."""
+        """Return X as a sample matrix."""
 
     def random(self, width: int, seed: int) -> Any:
         """Return random columns for the rows to learn from; they depend on the numbers of the rows and the seed."""
@@ -34,8 +33,8 @@ class Tall(Protocol):
     def side_by_side(self, pieces: list[Any]) -> Any:
         """Return [P₁ P₂ …]."""
 
-    def learned(self, E: Any) -> Any:
-        """Return those rows of a tall matrix that are learned from."""
+    def train_rows(self, E: Any) -> Any:
+        """Return those rows of a sample matrix that are learned from."""
 
     def sums(self, B: Any) -> Any:
         """Return Xᵀ B for a matrix with the rows to learn from."""
@@ -47,7 +46,7 @@ class Tall(Protocol):
         """Return what sums add to blocks; see :func:`flrml.ridge.krylov.next_block`."""
 
     def is_empty(self, block: Any) -> bool:
-        """Tell whether a block has no directions, as far as that is known."""
+        """Return whether a block has no directions, as far as that is known."""
 
     def product(self, block: Any) -> Any:
         """Return X V for the directions V of a block, for all rows."""
@@ -61,7 +60,7 @@ class Tall(Protocol):
     def last_column(self, blocks: list[Any] | None, images: list[Any]) -> Any:
         """Return what :meth:`along` would for a block after the last one."""
 
-    def bring(self, matrices: list[Any]) -> list[NDArray[np.float64]]:
+    def gather(self, matrices: list[Any]) -> list[NDArray[np.float64]]:
         """Bring small matrices to this process."""
 
     def subspace(self, blocks: list[Any] | None, images: list[Any], columns: list[Any]) -> "Subspace":
@@ -71,63 +70,12 @@ class Tall(Protocol):
         """Return [V₁ V₂ …] C (D × d), for the directions of blocks or for the features themselves."""
 
 
-@dataclass(frozen=True)
-class Subspace:
-    """Rows of X in p orthonormal directions of the feature space.
-
-    Attributes
-    ----------
-    images : tall matrix of shape (n, p)
-        All rows in these directions, also those that were not learned from.
-    tall : Tall
-        The data.
-    columns : list of small matrices
-        Block columns of the upper triangle of the scatter, where the data keep them.
-    blocks
-        The directions, for the data to lift a map; None if they are the features themselves.
-    """
-
-    images: Any
-    tall: Tall
-    columns: list[Any]
-    blocks: Any
-
-    @cached_property
-    def scatter(self) -> NDArray[np.float64]:
-        """EᵀE of the images E of the rows that were learned from."""
-        return assemble(self.tall.bring(self.columns))
-
-    def lift(self, C: NDArray) -> NDArray:
-        """Return the map Lᵀ (D × d) on the features of a map C (p × d) on the images."""
-        return self.tall.lift(self.blocks, C.astype(self.images.dtype))
-
-
-def assemble(columns: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return a symmetric matrix from the block columns of its upper triangle."""
-    out = np.zeros((len(columns[-1]), len(columns[-1])))
-    start = 0
-    for column in columns:
-        stop = start + column.shape[1]
-        out[:stop, start:stop] = column
-        out[start:stop, :start] = column[:start].T
-        start = stop
-    return (out + out.T) / 2
-
-
-def orthonormal_coordinates(columns: list[NDArray[np.float64]], dtype: Any) -> NDArray[np.float64]:
-    """Return R/√t for AᵀKA = R diag(t) Rᵀ, given by block columns of its upper triangle."""
-    t, R = np.linalg.eigh(assemble(columns))
-    sound = t > SOUND * np.finfo(dtype).eps * max(t[-1], 0)
-    sound[-1] = True  # rows of zeros have a direction too
-    return R[:, sound] / np.sqrt(np.where(t > 0, t, 1)[sound])
-
-
-class TallArrays:
-    """Tall matrices in memory.
+class SampleArrays:
+    """SampleMatrices matrices in memory.
 
     Parameters
     ----------
-    X : ScaledRows of shape (n, D)
+    X : ScaledRows of shape (n_samples, n_features)
         The data.
     rows : ndarray or None
         Numbers of the rows that are learned from; None if all are.
@@ -137,9 +85,9 @@ class TallArrays:
         self.X, self.rows = X, rows
 
     @property
-    def is_short(self) -> bool:
+    def is_narrow(self) -> bool:
         """Whether there are few columns, and not too many zeros to store."""
-        return self.X.is_short
+        return self.X.is_narrow
 
     def dense(self) -> NDArray:
         """Return X as an array."""
@@ -154,7 +102,7 @@ class TallArrays:
         """Return [P₁ P₂ …]."""
         return np.hstack(pieces)
 
-    def learned(self, E: NDArray) -> NDArray:
+    def train_rows(self, E: NDArray) -> NDArray:
         """Return the rows that are learned from."""
         return E if self.rows is None else E[self.rows]
 
@@ -171,7 +119,7 @@ class TallArrays:
         return next_block(blocks, sums)
 
     def is_empty(self, block: Block) -> bool:
-        """Tell whether a block has no directions."""
+        """Return whether a block has no directions."""
         return block.directions.shape[1] == 0
 
     def product(self, block: Block) -> NDArray:
@@ -180,7 +128,7 @@ class TallArrays:
 
     def product_transposed(self, E: NDArray) -> NDArray:
         """Return Xᵀ E over the rows that are learned from."""
-        return self.sums(self.learned(E))
+        return self.sums(self.train_rows(E))
 
     def along(self, block: Block) -> NDArray[np.float64]:
         """Return the inner products of earlier directions with the sums of a block."""
@@ -188,10 +136,10 @@ class TallArrays:
 
     def last_column(self, blocks: list[Block] | None, images: list[NDArray]) -> NDArray[np.float64]:
         """Return the scatter of the images in the directions of the last block."""
-        learned = [self.learned(piece) for piece in images]
+        learned = [self.train_rows(piece) for piece in images]
         return inner(learned, learned[-1])
 
-    def bring(self, matrices: list[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
+    def gather(self, matrices: list[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
         """Return the matrices."""
         return matrices
 
@@ -214,15 +162,15 @@ class TallArrays:
         return found
 
 
-class TallDual(TallArrays):
-    """Tall matrices for fewer rows than columns: directions Xᵀ A are known by A, a tall matrix itself.
+class DualSampleArrays(SampleArrays):
+    """SampleMatrices matrices for fewer rows than columns: directions Xᵀ A are known by A, a sample matrix itself.
 
     Blocks have orthonormal A, and images K A with K = X Xᵀ. With AᵀKA = R diag(t) Rᵀ, the directions Xᵀ A R/√t are
     orthonormal.
 
     Parameters
     ----------
-    X : ScaledRows of shape (n, D)
+    X : ScaledRows of shape (n_samples, n_features)
         The data.
     rows : ndarray or None
         Numbers of the rows that are learned from; None if all are.
@@ -239,7 +187,7 @@ class TallDual(TallArrays):
         self._K = K if whole or K is None else K.astype(X.dtype)
 
     @property
-    def is_short(self) -> bool:
+    def is_narrow(self) -> bool:
         """Whether all directions are taken."""
         return self._whole
 
@@ -264,11 +212,11 @@ class TallDual(TallArrays):
 
     def product_transposed(self, E: NDArray) -> NDArray:
         """Return E, of the rows that are learned from."""
-        return self.learned(E)
+        return self.train_rows(E)
 
     def last_column(self, blocks: list[Block] | None, images: list[NDArray]) -> NDArray[np.float64]:
         """Return [A₁ A₂ …]ᵀ K A_j for the last block."""
-        last = self.learned(images[-1])
+        last = self.train_rows(images[-1])
         return last if blocks is None else inner([block.directions for block in blocks], last)
 
     def subspace(
@@ -277,7 +225,7 @@ class TallDual(TallArrays):
         """Return the subspace in orthonormal directions."""
         C = orthonormal_coordinates(columns, images[0].dtype)
         E = combine(images, C)
-        learned = self.learned(E)
+        learned = self.train_rows(E)
         dual = C if blocks is None else combine([block.directions for block in blocks], C)
         return Subspace(E, self, [inner([learned], learned)], dual)
 

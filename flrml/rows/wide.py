@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from flrml.rows import product_transposed
+from flrml.rows.products import product_transposed
 
-MANY_COLUMNS = 50  # per row: from here on, products with X Xᵀ itself are cheaper than two with X
+GRAM_COLUMNS_PER_ROW = 50  # per row: from here on, products with X Xᵀ itself are cheaper than two with X
 GRAM_ROWS = 2000  # up to which it is formed: those whose folds are held out in turn
 
 
 def is_wide(shape: tuple[int, int]) -> bool:
-    """Tell whether rows are so few and wide that their inner products take the place of the rows."""
-    return shape[0] <= GRAM_ROWS and shape[1] >= MANY_COLUMNS * shape[0]
+    """Return whether rows are so few and wide that their inner products take the place of the rows."""
+    return shape[0] <= GRAM_ROWS and shape[1] >= GRAM_COLUMNS_PER_ROW * shape[0]
 
 
 def with_inner_products(G: NDArray) -> NDArray[np.float64]:

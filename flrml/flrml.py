@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,10 +14,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from flrml import stiefel
 from flrml.exceptions import OverfittingWarning
 from flrml.loss import LossRows, MarginLoss, SpectrumRows
-from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
+from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
 from flrml.rows import RowOperator, is_dask
+from flrml.rows.threads import one_blas_thread
 from flrml.spectrum import Spectrum, decompose
-from flrml.threads import one_blas_thread
 from flrml.triplets import contrast_matrix, triplet_counts
 
 CLOSE_RANK = 0.5  # of the number of rows: from here on, whitening all directions overfits
@@ -35,30 +35,30 @@ class FLRML(LowRankMetric):
 
     Parameters
     ----------
-    n_components : int, default 100
+    n_components : int, default=100
         Number of directions d; at most the rank of the data.
-    margin_ratio : float, default 1.0
+    margin_ratio : float, default=1.0
         Margin of the hinge as a multiple of the mean squared length of the embeddings.
-    n_triplets : int, default 5
+    n_triplets : int, default=5
         Random triplets per sample, if labels are given.
-    init : {"top", "random"}, default "top"
+    init : {"top", "random"}, default="top"
         Start in the d leading singular directions, randomly rotated, or in random ones.
-    max_rank : int, default 3000
+    max_rank : int, default=3000
         Largest rank of the SVD.
-    max_iter : int, default 20
+    max_iter : int, default=20
         Largest number of iterations.
-    tol : float, default 1e-3
+    tol : float, default=1e-3
         Relative change of the objective below which the descent stops.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed for triplets and start.
-    verbose : int, default 0
+    verbose : int, default=0
         Print a line per iteration if positive.
 
     Attributes
     ----------
-    components_ : ndarray of shape (d, D)
+    components_ : ndarray of shape (n_components, n_features)
         The map L.
-    weights_ : ndarray of shape (d,)
+    weights_ : ndarray of shape (n_components,)
         Weight s of each direction.
     n_iter_ : int
         Number of iterations.
@@ -106,7 +106,7 @@ class FLRML(LowRankMetric):
         "init": [StrOptions({"top", "random"})],
         "max_rank": [POSITIVE_INTEGER],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        "tol": [NONNEGATIVE_REAL],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -148,11 +148,11 @@ class FLRML(LowRankMetric):
 
         Parameters
         ----------
-        X : array-like, CSR matrix, BinaryRows or dask array of shape (n, D)
+        X : array-like, CSR matrix, BinaryRows or dask array of shape (n_samples, n_features)
             Training rows. float32 stays float32; a memory map is never copied whole.
-        y : array-like of shape (n,)
+        y : array-like of shape (n_samples,)
             Labels, from which triplets are drawn. Not needed with ``triplets``.
-        triplets : array-like of shape (m, 3), optional
+        triplets : array-like of shape (n_triplets, 3), optional
             Row numbers (i, j, k).
         spectrum : Spectrum, optional
             The decomposition of X, from :func:`flrml.decompose` or an earlier fit.

@@ -22,12 +22,12 @@ from flrml import (
     draw_triplets,
     knn_accuracy,
     stiefel,
-    wide,
 )
 from flrml.batches import SampleBasis, SingularBasis
 from flrml.exceptions import FlrmlWarning, OverfittingWarning, SpectrumError
 from flrml.loss import softplus
 from flrml.reference import ReferenceFLRML, ReferenceMFLRML, decompose_centered
+from flrml.rows import wide
 from flrml.triplets import contrast_matrix, triplet_counts
 
 ALL = (FLRML, MFLRML, ReferenceFLRML, ReferenceMFLRML, RidgeFLRML)
@@ -221,20 +221,6 @@ def test_pipelines_searches_and_copies(Estimator, digits, tmp_path):
         assert np.array_equal(copy.transform(X), model.transform(X))
     frame = clone(model).set_output(transform="pandas").fit(X, y).transform(X)
     assert list(frame.columns) == [f"{name}{a}" for a in range(10)]
-
-
-@both
-def test_pairs_are_scored_by_distance(Estimator, digits):
-    X, y = digits[:2]
-    model = Estimator(8, random_state=0).fit(X, y)
-    pairs = np.stack((X[:10], X[10:20]), axis=1)
-    Y = model.transform(X)
-    assert np.allclose(model.pair_distance(pairs), np.linalg.norm(Y[:10] - Y[10:20], axis=1))
-    assert np.array_equal(model.pair_score(pairs), -model.pair_distance(pairs))
-    difference, M = X[0] - X[10], model.get_mahalanobis_matrix()
-    assert difference @ M @ difference == pytest.approx(model.pair_distance(pairs)[0] ** 2)
-    with pytest.raises(ValueError, match=r"shape \(p, 2, 64\)"):
-        model.pair_distance(pairs[:, 0])
 
 
 @both

@@ -34,7 +34,7 @@ class BinaryRows:
         Column numbers, ascending within a row.
     n_columns : int
         Number of columns D.
-    dtype : dtype, default float32
+    dtype : dtype, default=float32
         Type of the values handed out.
 
     Examples
@@ -142,7 +142,7 @@ class RunRows(BinaryRows):
         :func:`find_runs`.
     n_columns : int
         Number of columns D, at most 2²⁴.
-    dtype : dtype, default float32
+    dtype : dtype, default=float32
         Type of the values handed out.
     nnz : int, optional
         Number of ones, counted when it is first needed if it is left out.

@@ -1,8 +1,8 @@
-"""Matrices with a row for each row of a dask array; the rows stay at the workers.
+"""Matrices with one row per row of a dask array; the rows stay at the workers.
 
-The operations are those of :class:`flrml.ridge.tall.Tall`, one task per shard. Sums of D × p numbers go from worker
-to worker by a tree to the one that keeps the directions, and new directions back the same way. The client sees
-matrices of p × p alone, and submits one block ahead, so that no worker waits for it.
+The operations are those of :class:`flrml.ridge.sample_matrices.SampleMatrices`, one task per shard. Sums of D × p
+numbers are sent from worker to worker along a tree to the one that keeps the directions, and new directions back
+the same way. The client sees only matrices of p × p, and submits one block ahead, so that no worker waits for it.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,14 @@ from flrml.distributed.stored import open_together
 from flrml.distributed.waiting import gather
 from flrml.ridge.arrays import combine, inner, leading, random_columns
 from flrml.ridge.krylov import Block, next_block
+from flrml.ridge.sample_matrices import DualSampleArrays
 from flrml.ridge.scaling import ScaledRows
-from flrml.ridge.tall import Subspace, TallDual, orthonormal_coordinates
+from flrml.ridge.subspace import Subspace, orthonormal_coordinates
 from flrml.rows import product, product_transposed
 
 
 @dataclass(frozen=True)
-class TallMatrix:
+class RemoteMatrix:
     """Pieces side by side, whose rows are at the workers.
 
     Attributes
@@ -76,24 +77,24 @@ class RemoteBlock:
 class ScaledBlocks(ScaledRows):
     """Scaled rows whose blocks are at workers; see :class:`flrml.ridge.scaling.ScaledRows`."""
 
-    def tall(self, rows: NDArray | None) -> "TallBlocks":
-        """Return the operations on tall matrices; all rows are learned from."""
+    def matrices(self, rows: NDArray | None) -> "RemoteMatrices":
+        """Return the operations on sample matrices; all rows are learned from."""
         if rows is not None:
             raise ValueError("some of the rows at workers cannot be learned from alone; take a sample")
-        return TallDualBlocks(self) if self.has_many_columns else TallBlocks(self)
+        return DualRemoteMatrices(self) if self.has_many_columns else RemoteMatrices(self)
 
 
 class SampledBlocks(ScaledRows):
-    """Scaled rows of a sample: they are at workers, but tall matrices, which are small then, on the client."""
+    """Scaled rows of a sample: they are at workers, but sample matrices, which are small then, on the client."""
 
     @cached_property
-    def _blocks(self) -> "TallDualBlocks":
+    def _blocks(self) -> "DualRemoteMatrices":
         # Of other rows: a reference back to these would keep what workers hold until Python looks for cycles.
-        return TallDualBlocks(ScaledBlocks(self.X, self.weights, self.constant, self.scale, self.mean_square))
+        return DualRemoteMatrices(ScaledBlocks(self.X, self.weights, self.constant, self.scale, self.mean_square))
 
-    def tall(self, rows: NDArray | None) -> TallDual:
-        """Return the operations on tall matrices; directions are known by their duals."""
-        return TallDual(self, rows, whole=False, formed=False)
+    def matrices(self, rows: NDArray | None) -> DualSampleArrays:
+        """Return the operations on sample matrices; directions are known by their duals."""
+        return DualSampleArrays(self, rows, whole=False, formed=False)
 
     def gram_times(self, R: NDArray) -> NDArray:
         """Return X (Xᵀ R)."""
@@ -101,19 +102,19 @@ class SampledBlocks(ScaledRows):
 
     def product_transposed(self, R: NDArray) -> NDArray:
         """Return the transposed rows times R."""
-        return self._blocks.bring_sums(self._at_workers(R))
+        return self._blocks.gather_sums(self._at_workers(R))
 
-    def _at_workers(self, R: NDArray) -> TallMatrix:
+    def _at_workers(self, R: NDArray) -> RemoteMatrix:
         shards = self.X.shards
-        return TallMatrix(shards, [shards.scatter_rows(R)], self.dtype, R.shape[1])
+        return RemoteMatrix(shards, [shards.scatter_rows(R)], self.dtype, R.shape[1])
 
 
-class TallBlocks:
-    """Operations on tall matrices at the workers.
+class RemoteMatrices:
+    """Operations on sample matrices at the workers.
 
     Parameters
     ----------
-    X : ScaledBlocks of shape (n, D)
+    X : ScaledBlocks of shape (n_samples, n_features)
         The data.
     """
 
@@ -123,26 +124,26 @@ class TallBlocks:
         self._last: RemoteBlock | None = None
 
     @property
-    def is_short(self) -> bool:
+    def is_narrow(self) -> bool:
         """Whether there are few columns, and not too many zeros to store."""
-        return self.X.is_short
+        return self.X.is_narrow
 
-    def dense(self) -> TallMatrix:
+    def dense(self) -> RemoteMatrix:
         """Return the rows as dense matrices at the workers."""
         found = self.shards.map(_dense, self.shards.futures, self._weights, self.X.constant)
-        return TallMatrix(self.shards, [found], self.X.dtype, self.X.shape[1])
+        return RemoteMatrix(self.shards, [found], self.X.dtype, self.X.shape[1])
 
     def random(self, width: int, seed: int) -> Any:
         """Return random columns; the workers make them."""
         found = self.shards.map(_random, self.shards.spans, seed, width, self.X.dtype)
-        return TallMatrix(self.shards, [found], self.X.dtype, width)
+        return RemoteMatrix(self.shards, [found], self.X.dtype, width)
 
     def side_by_side(self, pieces: list[Any]) -> Any:
         """Return [P₁ P₂ …]."""
         found = [part for P in pieces for part in P.pieces]
-        return TallMatrix(self.shards, found, self.X.dtype, sum(P.n_columns for P in pieces))
+        return RemoteMatrix(self.shards, found, self.X.dtype, sum(P.n_columns for P in pieces))
 
-    def learned(self, E: Any) -> Any:
+    def train_rows(self, E: Any) -> Any:
         """Return E: all rows are learned from."""
         return E
 
@@ -163,7 +164,7 @@ class TallBlocks:
         """Return False: what is not known yet is not waited for, and products with no columns take no time."""
         return False
 
-    def product(self, block: RemoteBlock) -> TallMatrix:
+    def product(self, block: RemoteBlock) -> RemoteMatrix:
         """Return X V for the directions V of a block.
 
         It waits for the block before, so that workers that join take their share from the next block on.
@@ -174,9 +175,9 @@ class TallBlocks:
             shards.rebalance()
         self._last = block
         copies = shards.broadcast(block.block)
-        return TallMatrix(shards, [shards.map(_times, shards.futures, copies, self._weights)], self.X.dtype)
+        return RemoteMatrix(shards, [shards.map(_times, shards.futures, copies, self._weights)], self.X.dtype)
 
-    def product_transposed(self, E: TallMatrix) -> list[Future]:
+    def product_transposed(self, E: RemoteMatrix) -> list[Future]:
         """Return Xᵀ E, in parts that are to be added up."""
         shards = self.shards
         return shards.sums_by_worker(shards.map(_transposed_times, shards.futures, E.by_shard, self._weights))
@@ -185,17 +186,17 @@ class TallBlocks:
         """Return the inner products of earlier directions with the sums of a block."""
         return block.along
 
-    def last_column(self, blocks: list[RemoteBlock] | None, images: list[TallMatrix]) -> Future:
+    def last_column(self, blocks: list[RemoteBlock] | None, images: list[RemoteMatrix]) -> Future:
         """Return the scatter of the images in the directions of the last block."""
         parts = self.side_by_side(images).by_shard
         return self.shards.sum_future(self.shards.map(_inner, parts))
 
-    def bring(self, matrices: list[Future]) -> list[NDArray[np.float64]]:
+    def gather(self, matrices: list[Future]) -> list[NDArray[np.float64]]:
         """Bring small matrices to the client."""
         return gather(self.shards.client, matrices)
 
     def subspace(
-        self, blocks: list[RemoteBlock] | None, images: list[TallMatrix], columns: list[Future]
+        self, blocks: list[RemoteBlock] | None, images: list[RemoteMatrix], columns: list[Future]
     ) -> Subspace:
         """Return the subspace of blocks."""
         return Subspace(self.side_by_side(images), self, columns, blocks)
@@ -213,14 +214,17 @@ class TallBlocks:
         return self.shards.client.submit(work, *arguments, **place, pure=False)
 
 
-class TallDualBlocks(TallBlocks):
-    """Operations for fewer rows than columns, as in :class:`flrml.ridge.tall.TallDual`, but at the workers."""
+class DualRemoteMatrices(RemoteMatrices):
+    """Operations for fewer rows than columns, at the workers.
 
-    def sums(self, B: Any) -> TallMatrix:
+    See :class:`flrml.ridge.sample_matrices.DualSampleArrays`.
+    """
+
+    def sums(self, B: Any) -> RemoteMatrix:
         """Return B, which stands for Xᵀ B."""
         return self._matrix(self.shards.map(np.hstack, B.by_shard), B.n_columns)
 
-    def leading(self, sums: Any, number: int) -> TallMatrix:
+    def leading(self, sums: Any, number: int) -> RemoteMatrix:
         """Return B with Xᵀ B the leading directions of sums, with their lengths."""
         (G,) = gather(self.shards.client, [self._submit(_gram, super().product_transposed(sums))])
         return self._combine([sums], np.linalg.eigh(G)[1][:, -number:])
@@ -230,33 +234,33 @@ class TallDualBlocks(TallBlocks):
         return next_block(blocks, sums, self._inner, self._combine)
 
     def is_empty(self, block: Any) -> bool:
-        """Tell whether a block has no directions."""
+        """Return whether a block has no directions."""
         return block.directions.n_columns == 0
 
-    def product(self, block: Any) -> TallMatrix:
+    def product(self, block: Any) -> RemoteMatrix:
         """Return K A; workers that have joined take their share from here on."""
         self.shards.rebalance()
         return self.gram_times(block.directions)
 
-    def gram_times(self, B: TallMatrix) -> TallMatrix:
+    def gram_times(self, B: RemoteMatrix) -> RemoteMatrix:
         """Return X (Xᵀ B)."""
         shards = self.shards
         copies = shards.broadcast(self._submit(_as_block, super().product_transposed(B)))
         return self._matrix(shards.map(_times, shards.futures, copies, self._weights), B.n_columns)
 
-    def product_transposed(self, E: TallMatrix) -> Any:
+    def product_transposed(self, E: RemoteMatrix) -> Any:
         """Return E, which stands for Xᵀ E."""
         return E
 
-    def last_column(self, blocks: list[Any] | None, images: list[TallMatrix]) -> Any:
+    def last_column(self, blocks: list[Any] | None, images: list[RemoteMatrix]) -> Any:
         """Return [A₁ A₂ …]ᵀ K A_j for the last block."""
         return self._inner([block.directions for block in blocks or ()], images[-1])
 
-    def bring(self, matrices: list[Any]) -> list[NDArray[np.float64]]:
+    def gather(self, matrices: list[Any]) -> list[NDArray[np.float64]]:
         """Return the matrices, which are on the client."""
         return matrices
 
-    def subspace(self, blocks: list[Any] | None, images: list[TallMatrix], columns: list[Any]) -> Subspace:
+    def subspace(self, blocks: list[Any] | None, images: list[RemoteMatrix], columns: list[Any]) -> Subspace:
         """Return the subspace in orthonormal directions."""
         C = orthonormal_coordinates(columns, self.X.dtype)
         E = self._combine(images, C)
@@ -265,22 +269,22 @@ class TallDualBlocks(TallBlocks):
 
     def lift(self, blocks: Any, C: NDArray) -> NDArray:
         """Return Xᵀ A C, on the client; ``blocks`` is A."""
-        return self.bring_sums(self._combine([blocks], C))
+        return self.gather_sums(self._combine([blocks], C))
 
-    def bring_sums(self, B: TallMatrix) -> NDArray:
+    def gather_sums(self, B: RemoteMatrix) -> NDArray:
         """Return Xᵀ B, on the client."""
         (found,) = gather(self.shards.client, [self._submit(add_up, super().product_transposed(B))])
         return found if self.X.constant else found[:-1]
 
-    def _inner(self, pieces: list[TallMatrix], B: TallMatrix) -> NDArray[np.float64]:
+    def _inner(self, pieces: list[RemoteMatrix], B: RemoteMatrix) -> NDArray[np.float64]:
         parts, (others,) = self.side_by_side(pieces).by_shard, B.pieces
         return self.shards.sum(self.shards.map(inner, parts, others), small=True)
 
-    def _combine(self, pieces: list[TallMatrix], C: NDArray) -> TallMatrix:
+    def _combine(self, pieces: list[RemoteMatrix], C: NDArray) -> RemoteMatrix:
         return self._matrix(self.shards.map(combine, self.side_by_side(pieces).by_shard, C), C.shape[1])
 
-    def _matrix(self, futures: list[Future], n_columns: int) -> TallMatrix:
-        return TallMatrix(self.shards, [futures], self.X.dtype, n_columns)
+    def _matrix(self, futures: list[Future], n_columns: int) -> RemoteMatrix:
+        return RemoteMatrix(self.shards, [futures], self.X.dtype, n_columns)
 
 
 @sizeof.register(Block)

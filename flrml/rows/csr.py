@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import _sparsetools
 
-from flrml.threads import in_threads, n_threads, share, slices
+from flrml.rows.threads import in_threads, n_threads, share, slices
 
 CACHE_BYTES = 2**23  # of a dense factor that is read at random
 WORTH_SORTING = 48  # columns of a dense factor from which a product repays sorting the entries by column
-WORTH_THREADS = 1e7  # multiplications below which one thread is faster than several
+SPARSE_THREADS_FROM = 1e7  # multiplications below which one thread is faster than several
 GRAM_BLOCKS, WORTH_BLOCKS = 6, 200_000  # of rows whose pairs give X @ X.T; entries from which that pays
 PART_BYTES = 2**27  # of a product that a thread works on at most
 GRAM_VALUES = 2**22  # of X @ X.T that a pair of blocks gives at most
@@ -26,7 +26,7 @@ def fill_product(out: NDArray, X: Any, B: NDArray) -> None:
         out[:] = _product_by_column(X, B)
         return
     B, X = np.ascontiguousarray(B, dtype=out.dtype), X.astype(out.dtype, copy=False)
-    worth = n_threads() > 1 and X.nnz * B.shape[1] >= WORTH_THREADS
+    worth = n_threads() > 1 and X.nnz * B.shape[1] >= SPARSE_THREADS_FROM
 
     def fill(block: slice) -> None:
         fill_rows(out[block], X, B, block)
@@ -108,7 +108,7 @@ def fill_gram(G: NDArray[np.float64], X: Any) -> None:
 
 
 def _by_column(X: Any, width: int, itemsize: int) -> bool:
-    """Tell whether a factor of that width stays in cache with a row per row of X, but not with one per column."""
+    """Return whether a factor of that width stays in cache with a row per row of X, but not with one per column."""
     rows, columns = (length * width * itemsize for length in X.shape)
     return width >= WORTH_SORTING and rows <= CACHE_BYTES < columns
 

@@ -2,58 +2,49 @@
 
 Changes to the model of :mod:`flrml.loss`, for rows E in p orthonormal directions (:mod:`flrml.ridge.subspace`):
 
-* **Ridge whitening.** Rows are whitened by A = EᵀE + γ I − ω S_b. γ → 0 is whitening, γ → ∞ the data's own
-  geometry. A share ω (``within``) of the scatter S_b of the class means does not count: 0 whitens by the total
-  scatter, 1 by the scatter within the classes, as a discriminant analysis does.
+* **Ridge whitening.** Rows are whitened by A = EᵀE + γ I − ω S_b. γ → 0 whitens the data, γ → ∞ keeps their
+  geometry. A share ω (``within``) of the scatter S_b of the class means is left out: 0 whitens by the total
+  scatter, 1 by the scatter within the classes, like a discriminant analysis.
 * **Triplets in expectation.** Row i of M is the mean of *all* of i's class minus that of all other rows. For a
-  share β (``local``) the positive is the nearest of all, i itself, which keeps the data's own geometry.
+  share β (``local``) the positive is i itself, the nearest of all rows, which keeps the geometry of the data.
 * **Weights without smoothing**, s = max(0, k), and with every λ_i = 1 a **closed form**: the top d eigenpairs (k,
-  P) of sym(EᵀM) with respect to A, one p × p eigenproblem. For β = 1, which knows no labels, s = 1.
+  P) of sym(EᵀM) with respect to A, one p × p eigenproblem. For β = 1, which uses no labels, s = 1.
 * **Rounds.** Neighbours and λ of some rows are found in the learned metric, and the map moves a step along the
   triplets inside the margin.
 
-(γ, ω, β) and the number of rounds are chosen on held-out rows; see :mod:`flrml.ridge.selection`.
+(γ, ω, β) and the number of rounds are chosen on validation rows; see :mod:`flrml.ridge.selection`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from flrml.ridge.krylov import NOISE_UNITS
 from flrml.ridge.pairs import pair_product
 from flrml.ridge.supervision import Contrasts
 from flrml.rows import gram_of_columns, normalize
 
-STEP = 0.2  # length of the first round's step beside that of the embeddings
+ROUND_STEP = 0.2  # length of the first step of the rounds, relative to that of the embeddings
 ROUND_SHARE = 4  # a round finds neighbours among a quarter of the rows,
-ROUND_ROWS, MOST_ROUND_ROWS = 1000, 10_000  # but at least and at most among these many
-SOUND = 100  # eigenvalues below this many units of rounding, relative to the largest, are noise
+MIN_ROUND_ROWS, MAX_ROUND_ROWS = 1000, 10_000  # within these bounds
 
 
-@dataclass(frozen=True)
-class Form:
-    """The shares ω (within) and β (local) that define a closed form."""
-
-    within: float
-    local: float
-
-
-class Plane:
+class ReducedProblem:
     """Scatter and contrasts of rows in a small subspace. Maps in it are p × d.
 
     Parameters
     ----------
-    images : tall matrix of shape (n, p)
-        The rows E to learn from, in orthonormal directions of the feature space.
+    images : sample matrix of shape (n, p)
+        The training rows E, in orthonormal directions of the feature space.
     supervision : Contrasts
         Their labels or triplets.
     d : int
         Number of directions of a map.
     scatter : callable, optional
-        Returns EᵀE. It is asked for last, as workers may still be at it.
+        Returns EᵀE. It is called last, because workers may still be computing it.
     """
 
     def __init__(
@@ -63,7 +54,9 @@ class Plane:
         self._between, self._contrast = supervision.scatters(images)
         self.scatter = gram_of_columns(images) if scatter is None else scatter()
         self.eigenvalues = np.linalg.eigvalsh(self.scatter)
-        self._noise = SOUND * np.finfo(images.dtype).eps * max(self.eigenvalues[-1], np.finfo(np.float64).tiny)
+        self._noise = (
+            NOISE_UNITS * np.finfo(images.dtype).eps * max(self.eigenvalues[-1], np.finfo(np.float64).tiny)
+        )
         self.rank = int(np.sum(self.eigenvalues > self._noise))
         self.d = min(d, self.rank)
 
@@ -82,16 +75,26 @@ class Plane:
         return (P * np.sqrt(weights(k) if local < 1 else 1.0))[:, ::-1]
 
     def rounds(
-        self, A: NDArray, C: NDArray, number: int, margin: float, random: np.random.RandomState
+        self,
+        A: NDArray,
+        C: NDArray,
+        number: int,
+        margin: float,
+        random: np.random.RandomState,
+        callback: Callable[[NDArray, list[float]], None] | None = None,
     ) -> tuple[NDArray, list[float]]:
-        """Make rounds from the map C; return the map, and the mean hinge before each of them.
+        """Make rounds from the map C; return the map, and the mean hinge before each round.
 
-        A round moves along the triplets inside the margin, the first by STEP of the embeddings' length, the a-th by
-        STEP/√a.
+        A round moves along the triplets inside the margin: the first by ROUND_STEP times the length of the
+        embeddings, the a-th by ROUND_STEP/√a. ``callback`` is called with map and hinges at the start and after
+        every round.
         """
+        hinges: list[float] = []
+        if callback is not None:
+            callback(C, hinges)
         if number == 0:
-            return C, []
-        hinges, inverse = [], scipy.linalg.cho_factor(A, check_finite=False)
+            return C, hinges
+        inverse = scipy.linalg.cho_factor(A, check_finite=False)
         for a in range(number):
             drawn = self.supervision.draw(round_rows(self.images.shape[0]), random)
             E = self.images[drawn]
@@ -100,7 +103,9 @@ class Plane:
             hinges.append(hinge)
             if len(i):
                 G = scipy.linalg.cho_solve(inverse, E.T @ pair_product(i, j, w, Y, Y), check_finite=False)
-                C = C + G * _step_length(Y, E @ G.astype(E.dtype), STEP / (a + 1) ** 0.5)
+                C = C + G * _step_length(Y, E @ G.astype(E.dtype), ROUND_STEP / (a + 1) ** 0.5)
+            if callback is not None:
+                callback(C, hinges)
         return C, hinges
 
 
@@ -110,8 +115,8 @@ def weights(k: NDArray) -> NDArray:
 
 
 def round_rows(n: int) -> int:
-    """Return the number of rows that a round draws, of n."""
-    return min(max(ROUND_ROWS, n // ROUND_SHARE), MOST_ROUND_ROWS)
+    """Return the number of rows that a round draws from n rows."""
+    return min(max(MIN_ROUND_ROWS, n // ROUND_SHARE), MAX_ROUND_ROWS)
 
 
 def _step_length(Y: NDArray, move: NDArray, share: float) -> float:

@@ -1,7 +1,8 @@
-"""RidgeFLRML on row blocks: the solver of :mod:`flrml.ridge`, with tall matrices that stay at the workers."""
+"""RidgeFLRML on row blocks: the solver of :mod:`flrml.ridge`, with sample matrices that stay at the workers."""
 
 import functools
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,26 +12,35 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
-from flrml.binary import BinaryRows
 from flrml.distributed.blocks import RowBlocks, active_client, without_work_stealing
+from flrml.distributed.remote_matrices import RemoteMatrix, SampledBlocks, ScaledBlocks
 from flrml.distributed.shards import Shards
 from flrml.distributed.stored import open_together
-from flrml.distributed.tall import SampledBlocks, ScaledBlocks, TallMatrix
 from flrml.distributed.waiting import gather
+from flrml.folds import draw_at_most
 from flrml.neighbors import nearest
 from flrml.ridge.estimator import RidgeFLRML, check_classes
-from flrml.ridge.scaling import FEW_COLUMNS, FEW_ROWS, RemoteRows, ScaledRows, squares_of
-from flrml.ridge.supervision import Labels, class_contrasts, draw_rows
+from flrml.ridge.remote_rows import RemoteRows
+from flrml.ridge.scaling import EXACT_COLUMNS, EXACT_ROWS, ScaledRows, squares_of
+from flrml.ridge.supervision import Labels, class_contrasts
 from flrml.rows import check_largest, is_dask, is_sparse, largest_value, take_rows
-from flrml.threads import one_blas_thread
-from flrml.wide import is_wide
+from flrml.rows.binary import BinaryRows
+from flrml.rows.threads import one_blas_thread
+from flrml.rows.wide import is_wide
 
 SAMPLE_BYTES = 2 * 2**30  # of rows at most that parameters are chosen with
 WORTH_WORKERS = 2**26  # values of a sample from which on the workers multiply it
 SAMPLE_SHARE = 1 / 8  # of the memory of the workers that a sample may take
 
 
-def fit_ridge(model: RidgeFLRML, X: Any, y: Any, triplets: Any, groups: Any) -> RidgeFLRML:
+def fit_ridge(
+    model: RidgeFLRML,
+    X: Any,
+    y: Any,
+    triplets: Any,
+    groups: Any,
+    callback: Callable[[RidgeFLRML], None] | None = None,
+) -> RidgeFLRML:
     """Fit :class:`flrml.RidgeFLRML` to a dask array.
 
     The result is that of the same fit in memory, up to the order in which floating-point numbers are added. Labels
@@ -51,6 +61,8 @@ def fit_ridge(model: RidgeFLRML, X: Any, y: Any, triplets: Any, groups: Any) -> 
         As for ``fit``; either may be a dask array. With groups, both are brought to the client.
     triplets
         Must be None: rows of one triplet would have to meet.
+    callback : callable, optional
+        As for ``fit``.
     """
     if triplets is not None:
         raise ValueError("RidgeFLRML learns from labels if X is a dask array; give y in place of triplets")
@@ -65,11 +77,11 @@ def fit_ridge(model: RidgeFLRML, X: Any, y: Any, triplets: Any, groups: Any) -> 
         rows.check()
         n = rows.shape[0]
         most = n if model.max_samples is None else min(n, model.max_samples)
-        if most < n or n <= FEW_ROWS:  # few rows are learned from on the client
+        if most < n or n <= EXACT_ROWS:  # few rows are learned from on the client
             drawn = supervision.draw(most, random)
-            model._solve(rows[drawn], supervision.subset(drawn), random)
+            model._solve(rows[drawn], supervision.subset(drawn), random, callback)
         else:
-            model._solve(rows, supervision, random)
+            model._solve(rows, supervision, random, callback)
     return model
 
 
@@ -79,7 +91,7 @@ class Summary:
 
     Attributes
     ----------
-    squares : ndarray of shape (D,)
+    squares : ndarray of shape (n_features,)
         Sum of squares of each feature.
     largest : float
         Largest absolute value; nan if a value is not finite.
@@ -162,7 +174,7 @@ class ClusterRows(RemoteRows):
         """Return some rows: on the client, or at the workers if products with them are worth the messages."""
         share, shape = len(rows) / self.shape[0], (len(rows), self.shape[1])
         room = SAMPLE_SHARE * self.shards.memory()
-        small = shape[0] <= FEW_ROWS or shape[1] <= FEW_COLUMNS or share * self.summary.nnz < WORTH_WORKERS
+        small = shape[0] <= EXACT_ROWS or shape[1] <= EXACT_COLUMNS or share * self.summary.nnz < WORTH_WORKERS
         if small or is_wide(shape) or share * self.summary.n_bytes > room:
             return self[rows]
         return SampledRows(self.shards.sample(rows))
@@ -183,7 +195,7 @@ class CountedLabels:
     ----------
     shards : Shards
         The rows.
-    y : dask array of shape (n,)
+    y : dask array of shape (n_samples,)
         Their labels.
     """
 
@@ -212,7 +224,7 @@ class BlockLabels:
     ----------
     shards : Shards
         The rows.
-    y : CountedLabels or ndarray of shape (n,)
+    y : CountedLabels or ndarray of shape (n_samples,)
         Labels.
     """
 
@@ -227,16 +239,16 @@ class BlockLabels:
         self._root = np.sqrt(self.size)
         self._contrasts = class_contrasts(self.size, self.size)
 
-    def class_indicators(self, dtype: Any) -> TallMatrix:
+    def class_indicators(self, dtype: Any) -> RemoteMatrix:
         """Return the indicators of the classes, of unit length."""
         found = self.shards.map(_indicators, self._label, (1 / self._root).astype(dtype))
-        return TallMatrix(self.shards, [found], np.dtype(dtype), len(self.size))
+        return RemoteMatrix(self.shards, [found], np.dtype(dtype), len(self.size))
 
     def contrast(self, Y: Any) -> Any:
         """Raise: with labels, the solver needs the contrasts of the class means alone."""
         raise NotImplementedError
 
-    def scatters(self, Y: TallMatrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def scatters(self, Y: RemoteMatrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return S_b and ½ Yᵀ (A + Aᵀ) Y, both from the class means."""
         parts = self.shards.map(_class_sums, self._label, Y.by_shard, len(self.size))
         sums = self.shards.sum(parts, small=True)
@@ -245,7 +257,7 @@ class BlockLabels:
 
     def draw(self, size: int, random: np.random.RandomState) -> NDArray:
         """Draw rows."""
-        return draw_rows(self.shards.shape[0], size, random)
+        return draw_at_most(size, np.arange(self.shards.shape[0]), random)
 
     def subset(self, rows: NDArray) -> Labels:
         """Return the labels of some of the rows, on the client."""

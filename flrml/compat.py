@@ -1,0 +1,37 @@
+"""Workarounds for behaviour of other libraries that they offer no setting for.
+
+Each function names the library's version and what it works around. tests/test_compat.py fails for those that are no
+longer needed.
+"""
+
+from typing import Any
+
+
+async def stop_work_stealing(dask_scheduler: Any) -> bool:
+    """Stop the work stealing of a running Dask scheduler; return whether it was on.
+
+    Distributed 2026.8 reads ``distributed.scheduler.work-stealing`` only when a scheduler starts, and moves tasks
+    with ``allow_other_workers`` to idle workers, which copies their rows. Call it by ``Client.run_on_scheduler``.
+    """
+    stealing = dask_scheduler.extensions.get("stealing")
+    running = stealing is not None and "stealing" in dask_scheduler.periodic_callbacks
+    if running:
+        await stealing.stop()
+    return running
+
+
+async def start_work_stealing(dask_scheduler: Any) -> None:
+    """Undo :func:`stop_work_stealing`."""
+    await dask_scheduler.extensions["stealing"].start()
+
+
+def free_stuck_tasks(dask_scheduler: Any) -> None:
+    """Let any worker run tasks whose preferred worker is gone.
+
+    Distributed 2026.8 leaves a task with ``allow_other_workers`` unrunnable if no worker was alive when it was
+    scheduled and workers with other addresses join later. Call it by ``Client.run_on_scheduler``.
+    """
+    stuck = [task for task in dask_scheduler.unrunnable if task.loose_restrictions]
+    for task in stuck:
+        task.worker_restrictions = set()
+    dask_scheduler.transitions({task.key: "waiting" for task in stuck}, stimulus_id="flrml-free-stuck-tasks")

@@ -1,0 +1,96 @@
+"""Split rows into training and validation rows; rows of one group stay together."""
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+Parts = tuple[NDArray, NDArray]  # numbers of the training rows, and of the validation rows
+
+N_FOLDS = 5
+CROSS_VALIDATE_BELOW_GROUPS = 2000  # with more groups, one fold is precise enough
+MAX_VALIDATION_ROWS = 1500
+
+
+def number_groups(groups: NDArray | None, n: int) -> NDArray:
+    """Return the group of each of n rows as a number 0, 1, …; without groups, each row is its own."""
+    return np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+
+
+def stratified_folds(label: NDArray, groups: NDArray, random: np.random.RandomState) -> list[Parts]:
+    """Split groups into folds, stratified by the label of their first row; no folds if no class has two groups."""
+    label = label[np.unique(groups, return_index=True)[1]]
+    number = min(N_FOLDS, int(np.bincount(label).max()))
+    if number < 2:
+        return []
+    from sklearn.model_selection import StratifiedKFold  # slow to import
+
+    splitter = StratifiedKFold(number, shuffle=True, random_state=random)
+    with warnings.catch_warnings():  # a class with few members is missing from some folds
+        warnings.simplefilter("ignore", UserWarning)
+        return [_split_groups(groups, chosen) for _, chosen in splitter.split(label, label)]
+
+
+def group_folds(groups: NDArray, n_groups: int, random: np.random.RandomState) -> list[Parts]:
+    """Split groups into folds; no folds if there are fewer groups than folds."""
+    if n_groups < N_FOLDS:
+        return []
+    from sklearn.model_selection import KFold  # slow to import
+
+    splitter = KFold(N_FOLDS, shuffle=True, random_state=random)
+    return [_split_groups(groups, chosen) for _, chosen in splitter.split(np.empty(n_groups))]
+
+
+def validation_parts(
+    folds: list[Parts],
+    groups: NDArray,
+    random: np.random.RandomState,
+    *,
+    cross_validate_below_groups: int = CROSS_VALIDATE_BELOW_GROUPS,
+    max_validation_rows: int = MAX_VALIDATION_ROWS,
+) -> list[Parts]:
+    """Return all folds for cross-validation, or the first one if there are many groups, with few validation rows.
+
+    Errors within a group are correlated, so the number of groups decides, not that of rows.
+
+    Parameters
+    ----------
+    folds : list of Parts
+        Training and validation rows.
+    groups : ndarray of shape (n_samples,)
+        Number of the group of each row.
+    random : RandomState
+        Draws validation rows, if there are too many.
+    cross_validate_below_groups : int
+        Number of groups below which all folds are used, with a fifth as many validation rows each.
+    max_validation_rows : int
+        Largest number of validation rows of a single fold.
+
+    Returns
+    -------
+    list of Parts
+        Without folds that have no training or no validation rows.
+    """
+    folds = [(train, validation) for train, validation in folds if len(train) and len(validation)]
+    if len(np.unique(groups)) < cross_validate_below_groups:
+        chosen, most = folds, cross_validate_below_groups // N_FOLDS
+    else:
+        chosen, most = folds[:1], max_validation_rows
+    return [(train, draw_at_most(most, validation, random)) for train, validation in chosen]
+
+
+def split_labels(label: NDArray, groups: NDArray | None, random: np.random.RandomState) -> list[Parts]:
+    """Return training and validation rows for labels, as :class:`flrml.RidgeFLRML` uses them."""
+    numbers = number_groups(groups, len(label))
+    return validation_parts(stratified_folds(label, numbers, random), numbers, random)
+
+
+def draw_at_most(most: int, rows: NDArray, random: np.random.RandomState) -> NDArray:
+    """Return the rows, or ``most`` random ones of them in ascending order."""
+    return rows if len(rows) <= most else np.sort(random.choice(rows, most, replace=False))
+
+
+def _split_groups(groups: NDArray, chosen: NDArray) -> Parts:
+    """Return the rows of the other groups, and those of the chosen ones."""
+    validation = np.isin(groups, chosen)
+    return np.flatnonzero(~validation), np.flatnonzero(validation)

@@ -1,0 +1,37 @@
+"""Check rows before anything is learned from them."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from flrml.rows.binary import BinaryRows
+from flrml.rows.layout import RowOperator, is_dask
+from flrml.rows.measures import largest_value
+
+# The methods square the values of X, and some cut singular values at an absolute size.
+SMALLEST_VALUE, LARGEST_VALUE = 1e-6, 1e8
+
+
+def check_rows(X: Any, name: str = "X") -> Any:
+    """Return rows as they are, lists and data frames as an array; raise if they are empty or not finite."""
+    if isinstance(X, BinaryRows | RowOperator) or is_dask(X):
+        if X.shape[0] == 0:
+            raise ValueError(f"{name} has no rows")
+        return X
+    checked = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=name)
+    return X if isinstance(X, np.ndarray) and X.dtype == checked.dtype else checked  # a memory map stays one
+
+
+def check_scale(X: Any) -> None:
+    """Raise ValueError if the values of X are so large or small that squares of them lose all accuracy."""
+    check_largest(largest_value(X.X if isinstance(X, RowOperator) else X))
+
+
+def check_largest(largest: float) -> None:
+    """Raise ValueError if the largest absolute value of X is out of bounds; see :func:`check_scale`."""
+    if largest > 0 and not SMALLEST_VALUE <= largest <= LARGEST_VALUE:
+        raise ValueError(
+            f"the largest value of X is {largest:.0e}; scale the rows to unit length, for example with "
+            "sklearn.preprocessing.normalize"
+        )

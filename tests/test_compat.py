@@ -1,0 +1,55 @@
+"""Each workaround is needed: a test that fails here says that the library has changed and the workaround can go."""
+
+import time
+
+import pytest
+from distributed import Client, LocalCluster, get_worker
+
+from flrml.compat import free_stuck_tasks, start_work_stealing, stop_work_stealing
+
+QUIET = {"dashboard_address": None, "processes": False, "threads_per_worker": 1, "silence_logs": 50}
+
+
+def address(_):
+    time.sleep(0.1)
+    return get_worker().address
+
+
+@pytest.fixture
+def cluster():
+    with LocalCluster(n_workers=0, **QUIET) as cluster, Client(cluster) as client:
+        yield cluster, client
+
+
+def unrunnable(client):
+    return client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.unrunnable))
+
+
+def test_dask_leaves_tasks_stuck_whose_worker_is_gone(cluster):
+    cluster, client = cluster
+    future = client.submit(abs, -1, workers=["tcp://127.0.0.1:1"], allow_other_workers=True)
+    while not unrunnable(client):
+        time.sleep(0.01)
+    cluster.scale(1)
+    client.wait_for_workers(1)
+    assert client.submit(abs, -2).result() == 2
+    assert unrunnable(client) == 1, "Dask schedules such tasks now: remove free_stuck_tasks"
+    client.run_on_scheduler(free_stuck_tasks)
+    assert future.result(timeout=30) == 1
+
+
+def test_dask_moves_tasks_away_from_the_workers_they_prefer(cluster):
+    cluster, client = cluster
+    cluster.scale(2)
+    client.wait_for_workers(2)
+    first = min(client.nthreads())
+
+    def used():
+        futures = client.map(address, range(30), workers=[first], allow_other_workers=True, pure=False)
+        return set(client.gather(futures))
+
+    assert client.run_on_scheduler(stop_work_stealing)
+    assert not client.run_on_scheduler(stop_work_stealing), "it is off already"
+    assert used() == {first}
+    client.run_on_scheduler(start_work_stealing)
+    assert len(used()) == 2, "Dask keeps tasks at the workers they prefer now: remove stop_work_stealing"
