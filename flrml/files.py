@@ -1,4 +1,4 @@
-"""Write files whole or not at all: beside their place first, flushed to disk, then renamed into it."""
+"""Write files whole or not at all: under a temporary name first, flushed to disk, then renamed."""
 
 import json
 import os
@@ -66,6 +66,15 @@ def atomic_folder(path: PathLike, owned: Collection[str]) -> Iterator[Path]:
         shutil.rmtree(replaced, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def set_aside(path: PathLike) -> Path:
+    """Rename a damaged file or folder to ``name.damaged``, or ``name.1.damaged`` and so on; return the new path."""
+    path = Path(path)
+    names = (f"{path.name}{number}.damaged" for number in ("", *(f".{n}" for n in range(1, 1000))))
+    moved = next(path.with_name(name) for name in names if not path.with_name(name).exists())
+    path.rename(moved)
+    return moved
 
 
 def write_json(path: PathLike, content: Any) -> None:

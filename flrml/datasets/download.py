@@ -28,9 +28,9 @@ RETRIED_STATUS = {408, 425, 429, 500, 502, 503, 504}
 
 
 def download(wanted: RemoteFile, folder: Path, progress: bool | None = None) -> Path:
-    """Download a file into ``folder``, where it appears only when it is complete and its sha256 is right.
+    """Download a file into ``folder``; it appears only when it is complete and its sha256 is right.
 
-    An interrupted download stays beside it as ``.name.part`` and the next attempt resumes it. A file whose
+    An interrupted download is kept as ``.name.part`` and the next attempt resumes it. A file whose
     publisher states no sha256 is accepted with a warning.
     """
     remedy = f"download it by hand and put it into {folder}"

@@ -15,7 +15,7 @@ DOWNLOADS = "downloads"  # a separate folder, so that downloads are not mistaken
 class RemoteFile:
     """A file, its official address and, if known, the sha256 of the published file.
 
-    A file with the test part alone is not needed if a part of the training rows is held out instead.
+    A file with the test part is not needed if a part of the training rows is held out instead.
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 scipy trusts the column numbers of a sparse matrix: one out of range reads or writes foreign memory. Therefore every
 array is checked against its bounds when it is opened, once per process and version of the file. The check reads
-the file once, which takes about 0.1 s per GB from the page cache. A split of more than 2 GB gets a note beside its
+the file once, which takes about 0.1 s per GB from the page cache. A split of more than 2 GB gets a note next to its
 arrays, ``.checked.json``, that spares later processes the reading. A file counts as unchanged if its size and its
 modification time are.
 """
@@ -76,7 +76,7 @@ def check_values(path: Path, array: np.ndarray, accepts: Callable[[np.ndarray], 
     array : memory map
         The array, from `open_array`.
     accepts : callable
-        Tells whether all values of a block are sound.
+        Returns whether all values of a block are sound.
     wanted : str
         Description of a sound value, for the message.
     """
@@ -88,7 +88,7 @@ def check_values(path: Path, array: np.ndarray, accepts: Callable[[np.ndarray], 
 
 @contextmanager
 def _once_per_version(path: Path, settings: list) -> Iterator[bool]:
-    """Tell whether a check of this version of a file is due; if so, record it when the block succeeds."""
+    """Yield whether a check of this version of a file is due; if so, record it when the block succeeds."""
     status = path.stat()
     version = [status.st_size, status.st_mtime_ns, *settings]
     key = (str(path.absolute()), status.st_ino, *version)

@@ -45,7 +45,7 @@ def describe(
     options : mapping, optional
         Options of the data set; those that are None are left out.
     notes : iterable of str
-        Remarks that belong beside the figures of the data set.
+        Remarks on the data set that tables show.
     """
     names = [str(label) for label in classes]
     return {

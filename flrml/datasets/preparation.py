@@ -243,7 +243,7 @@ def _compare(dataset: Dataset, meta: dict) -> dict | None:
 
 
 def paper_table(metas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Tabulate data sets, with the paper's figures beside the actual ones.
+    """Tabulate data sets, with the paper's figures and the actual ones.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Register the data sets that flrml knows by name, and the formats of the user's own: one entry each.
 
-An entry names its reader by a path, so that preparing a data set imports, and depends on, that reader alone.
+An entry names its reader by a path, so that preparing a data set imports only that reader and depends on no other.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Store prepared data sets on disk: one folder of ``.npy`` files per split, and one ``meta.json`` beside them.
+"""Store prepared data sets on disk: one folder of ``.npy`` files per split, and one ``meta.json`` for both.
 
 A split contains either a dense matrix (``X.npy``), a sparse one (``indptr.npy``, ``indices.npy``,
 ``values.npy``) or rows of zeros and ones, as column numbers (``indptr.npy`` and ``indices.npy`` alone) or as runs
@@ -204,6 +204,11 @@ def dataset_folder(out: str | os.PathLike) -> Iterator[Path]:
         ) from error
 
 
+def is_own_folder(folder: Path) -> bool:
+    """Return whether a folder holds nothing but what :func:`dataset_folder` writes."""
+    return set(os.listdir(folder)) <= set(OWN_FILES)
+
+
 def _csr(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, n_columns: int) -> sp.csr_matrix:
     """Build a CSR matrix on the given arrays without copying them."""
     X = sp.csr_matrix((len(indptr) - 1, n_columns), dtype=values.dtype)
@@ -280,7 +285,7 @@ def _open_split(folder: Path, meta: dict) -> tuple[Any, np.ndarray]:
 
 
 def open_groups(path: str | os.PathLike) -> np.ndarray | None:
-    """Open the group numbers of a split, or return None if every row is a group of its own.
+    """Open the group numbers of a split, or return None if every row is its own group.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ def read_folder(folder: Path) -> Documents:
     """Read the documents of a folder that contains one folder of text files per class."""
     if not folder.is_dir():
         raise DatasetError(f"{folder}: no such folder; give one that contains a folder of text files per class")
-    # Files beside the class folders, such as a README, belong to no class.
+    # Files next to the class folders, such as a README, belong to no class.
     files = [file for file in files_below(folder) if file.parent != folder]
     labels = [file.relative_to(folder).parts[0] for file in files]
     classes = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))

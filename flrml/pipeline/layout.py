@@ -21,7 +21,7 @@ class Sweep:
     parse : type
         Type of the values.
     along : bool
-        Whether accuracy is measured along the mini-batches, or at the end alone.
+        Whether accuracy is measured along the mini-batches, or only at the end.
     """
 
     parameter: str

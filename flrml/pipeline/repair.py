@@ -1,20 +1,18 @@
-"""Find damaged result files before a run starts, so that it makes them again."""
+"""Set damaged results aside before a run starts, so that it regenerates them."""
 
-import shutil
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
-from flrml.datasets.store import verify
+from flrml.datasets.store import is_own_folder, verify
 from flrml.exceptions import DamagedFileError, DatasetError
-from flrml.files import PathLike, read_json
-
-FOLDERS = ("runs", "svd", "sweeps", "growth", "triplets", "mlflow")
+from flrml.files import PathLike, read_json, set_aside
 
 
-def discard_damaged(results: PathLike) -> list[str]:
-    """Delete result files that cannot be read; return a line about each.
+def set_aside_damaged(results: PathLike, outputs: Iterable[PathLike]) -> dict[str, str]:
+    """Rename those of the given results that cannot be read; return their paths, each with a line about it.
 
     JSON files are parsed, and arrays are compared with the size that they announce, in milliseconds: that finds
     what a full disk or a power cut leaves. A changed byte inside an array is found by its digest when it is used.
@@ -22,25 +20,29 @@ def discard_damaged(results: PathLike) -> list[str]:
     Parameters
     ----------
     results : path
-        Folder of the results of a configuration. Nothing outside of it is touched, nor anything behind a link.
+        Folder of the results of a configuration.
+    outputs : iterable of paths
+        Files below it that the configuration asks for. No other file is looked at, nor anything behind a link; a
+        folder of a data set is left alone if it holds a file that flrml did not write.
     """
-    found = []
-    for folder in sorted(Path(results, "data").glob("[!.]*")):
-        if (folder / "meta.json").exists():
-            try:
-                verify(folder)
-            except DatasetError as error:
-                shutil.rmtree(folder)
-                found.append(f"{error} (deleted; it is made again)")
-    for name in FOLDERS:
-        for path in sorted(Path(results, name).rglob("*")):
-            if path.suffix in CHECKS and path.is_file() and not path.is_symlink():
-                try:
-                    CHECKS[path.suffix](path)
-                except DamagedFileError:
-                    path.unlink()
-                    found.append(f"{path} is damaged (deleted; it is made again)")
-    return found
+    damaged = {}
+    for path in map(Path, outputs):
+        if not path.is_file() or _is_behind_link(path, Path(results)):
+            continue
+        is_dataset = path.name == "meta.json"
+        try:
+            verify(path.parent) if is_dataset else CHECKS[path.suffix](path)
+        except (DamagedFileError, DatasetError):
+            whole = path.parent if is_dataset else path
+            if not is_dataset or is_own_folder(whole):
+                damaged[str(path)] = (
+                    f"{whole} is damaged: renamed to {set_aside(whole).name}; it will be regenerated"
+                )
+    return damaged
+
+
+def _is_behind_link(path: Path, root: Path) -> bool:
+    return any(part.is_symlink() for part in (path, *path.parents) if part == root or root in part.parents)
 
 
 def _check_npz(path: Path) -> None:

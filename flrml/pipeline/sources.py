@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 PACKAGE = "flrml"
-# A result depends on what a registry says of its own method and data set, which are parameters of its rule.
+# A result depends on what a registry says of one method or data set, which is a parameter of its rule.
 REGISTRIES = {"flrml", "flrml.methods", "flrml.datasets", "flrml.datasets.registry"}
 
 

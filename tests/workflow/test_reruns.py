@@ -128,20 +128,31 @@ def test_a_changed_rank_of_the_svd_invalidates_what_follows(project):
     assert planned["sweep"] == 4  # over the margin, by two methods
 
 
-def test_damaged_results_are_named_and_made_again(project):
+DAMAGED = {
+    "runs/digits/flrml/seed0/model.npz": 0,
+    "runs/digits/flrml/seed0/training.json": 10,
+    "runs/shapes10-16/cosine/seed0/metrics.json": 3,
+    "svd/digits/plain.npz": 700,
+    "triplets/digits/seed0.npy": 50,
+    "sweeps/margin/digits/flrml/0.5/point.json": 1,
+    "data/digits/test/y.npy": 0,
+}
+
+
+def test_damaged_results_are_named_set_aside_and_regenerated(project):
     """What a full disk or a power cut leaves; nothing of it is a failure of a method."""
-    damaged = [
-        "runs/digits/flrml/seed0/model.npz",
-        "svd/digits/plain.npz",
-        "runs/shapes10-16/cosine/seed0/metrics.json",
-    ]
-    for name, size in zip(damaged, (0, 700, 3), strict=True):
+    before = project.numbers()
+    for name, size in DAMAGED.items():
         os.truncate(project.results / name, size)
-    os.truncate(project.results / "data/digits/test/y.npy", 0)
+    said = project.run("--dry-run")
+    assert {name: (project.results / name).stat().st_size for name in DAMAGED} == DAMAGED  # nothing is touched
     said = project.run()
-    for name in (*damaged, "data/digits/test/y.npy"):
-        assert name in said
-    assert said.count("it is made again") == 4
+    assert said.count("it will be regenerated") == len(DAMAGED)
+    after = project.numbers()
+    assert before == {path: after[path] for path in before}
+    for name, size in DAMAGED.items():
+        assert (project.results / name).stat().st_size > size, name
+    assert (project.results / "svd/digits/plain.npz.damaged").stat().st_size == 700
     assert {run["status"] for run in project.runs()} == {"FINISHED"}
     assert "Nothing to be done" in project.run()
 

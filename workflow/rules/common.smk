@@ -11,16 +11,16 @@ from flrml.methods import METHODS
 from flrml.pipeline.config.at_hand import Addresses, leave_out_missing
 from flrml.pipeline.config.resolve import ConfigError, resolve
 from flrml.pipeline.config.expansion import methods_on
-from flrml.pipeline.repair import discard_damaged
+from flrml.pipeline.repair import set_aside_damaged
 from flrml.pipeline.stages.logs import summary_lines
 from flrml.pipeline.sources import source_files
-from flrml.pipeline.layout import SWEEPS
+from flrml.pipeline.layout import METRICS, MODEL, SWEEPS, TRAINING
 
 try:
     config = resolve(config, workflow.source_path("../schemas/config.schema.yaml"))
     RAW_DIR = os.environ.get("FLRML_RAW_DIR") or config["raw_dir"]
     # Asked once, at the start of a run: jobs and dry runs read the answers, so that the graph is the same for all.
-    starts = workflow.is_main_process and not workflow.dryrun
+    starts = workflow.is_main_process and not workflow.output_settings.dryrun
     config, MISSING, left_out = leave_out_missing(config, RAW_DIR, Addresses(config["results"], ask=starts))
 except ConfigError as error:
     raise WorkflowError(f"config: {error}")
@@ -34,7 +34,7 @@ RESULTS = config["results"]
 DATASETS = config["datasets"]
 FIGURE_SETTINGS = config["figures"]
 LIMITS = {"minutes": config["minutes"], "memory_mb": config["memory_mb"]}  # of one training
-# Jobs in an environment of their own find flrml in the working copy too.
+# Jobs in a conda environment find flrml in the working copy too.
 if (ROOT / "flrml").is_dir():
     os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
 # Cores of this machine that a run may use, or on a cluster the most that one submission may.
@@ -43,12 +43,6 @@ try:
     ALL_CORES = workflow.cores or 1
 except WorkflowError:
     ALL_CORES = 1
-
-
-# Files that a full disk or a power cut left half-written are made again. Jobs of a run do not look.
-if workflow.is_main_process:
-    for line in discard_damaged(RESULTS):
-        logger.warning(line)
 
 
 wildcard_constraints:
@@ -212,3 +206,21 @@ def table_outputs(name):
     stem = f"{RESULTS}/tables/{name}"
     page = report(f"{stem}.html", caption=f"../report/table_{name}.rst", category="Tables")
     return [f"{stem}.md", f"{stem}.csv", f"{stem}.tex", page]
+
+
+def all_outputs():
+    """Return the files that the stages write for this configuration."""
+    metas = [f"{RESULTS}/data/{dataset}/meta.json" for dataset in DATASETS]
+    triplets = [f"{RESULTS}/triplets/{dataset}/seed{seed}.npy" for dataset in DATASETS for seed in config["seeds"]]
+    spectra = [spectrum_file(dataset, method) for dataset in DATASETS for method in methods_of(dataset)]
+    spectra = [file.removesuffix(".npz") + ending for file in spectra if file for ending in (".npz", ".json")]
+    runs = [run_files(dataset, file) for dataset in DATASETS for file in (MODEL, TRAINING, METRICS)]
+    measured = [file for sweep in SWEEPS for file in sweep_files(sweep)] + growth_files() + variant_files()
+    return list(dict.fromkeys([*metas, *triplets, *spectra, *sum(runs, []), *measured]))
+
+
+# Files that a full disk or a power cut left half-written are targets of the run, because Snakemake does not make a
+# missing file again if all that is made from it is there. Dry runs and jobs do not look.
+DAMAGED = set_aside_damaged(RESULTS, all_outputs()) if starts else {}
+for line in DAMAGED.values():
+    logger.warning(line)

@@ -29,7 +29,7 @@ def data_mb(input):
 
 
 def cores(wildcards, input):
-    """Threads of a timed job: here all, so that nothing runs beside it; on a cluster as many as its data occupy."""
+    """Return the threads of a timed job: here all, so that nothing else runs; on a cluster, by the size of its data."""
     if not on_cluster():
         return ALL_CORES
     return min(max(FEWEST_THREADS, round(data_mb(input) / MEGABYTES_PER_THREAD)), ALL_CORES)

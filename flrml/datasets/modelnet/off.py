@@ -1,6 +1,6 @@
 """Parse meshes in Object File Format (OFF).
 
-trimesh reads them too, but would be a dependency for this file alone, and accepts files that lack faces.
+trimesh reads them too, but would be one more dependency, and accepts files that lack faces.
 """
 
 import numpy as np

@@ -52,8 +52,18 @@ def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
         config["datasets"].setdefault("digits", _with_defaults({}, rules["$defs"]["dataset"]))
         config["figures"] = _restricted(config["figures"], config["datasets"])
     config = expand(config)
+    _check_results(config["results"])
     _check_names(config)
     return config
+
+
+def _check_results(results: str) -> None:
+    """Refuse a folder of results that holds, or is likely to hold, other things."""
+    folder, here = Path(results).resolve(), Path.cwd().resolve()
+    if results.startswith("~"):
+        raise ConfigError(f"results: {results!r} starts with ~, which is not expanded; write the path out")
+    if folder in (here, *here.parents, Path.home().resolve()):
+        raise ConfigError(f"results: {results!r} is no folder for results alone; name one below, such as results")
 
 
 def check_shared_tracking(uri: str) -> None:
@@ -234,7 +244,7 @@ def _explain(problem: jsonschema.ValidationError) -> str:
 
 
 def _kinds(kinds: str | list[str]) -> str:
-    words = {"integer": "an integer", "number": "a number", "string": "a text", "boolean": "true or false"}
+    words = {"integer": "an integer", "number": "a number", "string": "a string", "boolean": "true or false"}
     words |= {"array": "a list", "object": "a mapping", "null": "empty"}
     return " or ".join(words[kind] for kind in ([kinds] if isinstance(kinds, str) else kinds))
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 
 from flrml.datasets.store import open_split
 from flrml.exceptions import SpectrumError
-from flrml.files import PathLike
+from flrml.files import PathLike, set_aside
 from flrml.reference.centering import CenteredRows
 from flrml.rows import BinaryRows, on_disk
 from flrml.spectrum import Spectrum
@@ -34,13 +33,12 @@ def load_rows(path: PathLike) -> tuple[Any, NDArray]:
 def bind_spectrum(path: PathLike, X: Any, kind: str) -> Spectrum:
     """Load the spectrum of X, of the rows as they are ("plain") or "centered".
 
-    A file that is damaged or belongs to other data is deleted, so that the next run makes it again.
+    A file that is damaged or belongs to other data is set aside, so that the next run regenerates it.
     """
     try:
         return Spectrum.load(path, CenteredRows(X) if kind == "centered" else X)
     except SpectrumError as error:
-        Path(path).unlink(missing_ok=True)
-        raise SpectrumError(f"{error} (deleted: run again)") from error
+        raise SpectrumError(f"{error} (renamed to {set_aside(path).name}: run again)") from error
 
 
 @contextmanager

@@ -2,14 +2,13 @@
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flrml.exceptions import DamagedFileError
-from flrml.files import read_arrays, write_arrays
+from flrml.files import read_arrays, set_aside, write_arrays
 from flrml.metric import embed
 from flrml.rows import is_dask, is_sparse
 
@@ -46,10 +45,10 @@ class Metric:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Metric":
-        """Read what :meth:`save` wrote; a damaged file is deleted, so that the next run makes it again."""
+        """Read what :meth:`save` wrote; a damaged file is set aside, so that the next run regenerates it."""
         try:
             meta, arrays = read_arrays(path)
         except DamagedFileError:
-            Path(path).unlink(missing_ok=True)
+            set_aside(path)
             raise
         return cls(arrays.get("components"), meta["metric"], arrays.get("W"), arrays.get("offset"))

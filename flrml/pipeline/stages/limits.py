@@ -1,4 +1,4 @@
-"""Run work in a process of its own, within limits, and measure it.
+"""Run work in a child process, within limits, and measure it.
 
 Outcomes are letters as the paper's tables use them: ``ok``; ``M``, out of memory; ``T``, out of time; ``E``, no
 finite, non-zero solution; and ``F`` for any other failure, a crash included. A damaged input file is not an outcome
@@ -43,7 +43,7 @@ def within_limits(work: Callable[[], dict], *, minutes: float, memory_mb: float)
     minutes : float
         Time limit: outcome ``T``.
     memory_mb : float
-        Most memory that the process may hold, data on disk apart: outcome ``M``.
+        Most memory that the process may hold, without pages of mapped files: outcome ``M``.
 
     Returns
     -------

@@ -150,3 +150,9 @@ def test_a_store_that_nodes_cannot_share_is_refused():
     with pytest.raises(ConfigError, match=r"SQLite file of sqlite:///mlflow\.db; start an MLflow server"):
         check_shared_tracking("sqlite:///mlflow.db")
     check_shared_tracking("http://server:5000")
+
+
+@pytest.mark.parametrize("results", ["/", ".", "..", "./", "x/..", "~", "~/results", str(Path.home())])
+def test_results_do_not_go_where_other_things_are(results):
+    with pytest.raises(ConfigError, match=r"^results: "):
+        resolve(TINY | {"results": results}, SCHEMA)

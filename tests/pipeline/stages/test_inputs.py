@@ -24,17 +24,17 @@ def test_each_method_gets_the_spectrum_of_its_kind(tmp_path):
 
 
 @pytest.mark.parametrize("other", [False, True], ids=["damaged", "of other data"])
-def test_a_spectrum_that_is_damaged_or_of_other_data_is_deleted(tmp_path, other):
+def test_a_spectrum_that_is_damaged_or_of_other_data_is_set_aside(tmp_path, other):
     X, path = np.random.RandomState(0).rand(20, 8), tmp_path / "plain.npz"
     decompose(X).save(path)
     if not other:
         flip(path)
-    with pytest.raises(SpectrumError, match=r"plain.npz.*deleted: run again"):
+    with pytest.raises(SpectrumError, match=r"plain.npz.*renamed to plain.npz.damaged: run again"):
         bind_spectrum(path, X + other, "plain")
     assert not path.exists()
 
 
-def test_a_damaged_model_is_deleted(tmp_path):
+def test_a_damaged_model_is_set_aside(tmp_path):
     path = tmp_path / "model.npz"
     Metric(np.random.RandomState(0).rand(5, 300), "cosine").save(path, {})
     flip(path)
