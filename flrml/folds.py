@@ -13,7 +13,7 @@ MAX_VALIDATION_ROWS = 1500
 
 
 def number_groups(groups: NDArray | None, n: int) -> NDArray:
-    """Return the group of each of n rows as a number 0, 1, …; without groups, each row is its own."""
+    """Return the group of each of n rows as a number 0, 1, …; without groups, each row is one."""
     return np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
 
 

@@ -15,8 +15,8 @@ from flrml.distributed.waiting import gather
 from flrml.neighbors import nearest
 from flrml.rows import product
 
-ROWS_PER_PART = 4096  # of rows in memory that are compared with blocks
-LARGEST_IN_TASK = 64 * 2**20  # bytes of a map that the scheduler keeps
+ROWS_PER_PART = 4096  # rows in memory per part that is compared with blocks
+LARGEST_IN_TASK = 64 * 2**20  # bytes of the largest map that is part of a task
 
 
 def embed(X: Any, components: NDArray) -> da.Array:
@@ -44,7 +44,7 @@ def embed(X: Any, components: NDArray) -> da.Array:
 
 
 def _send(client: Client, array: NDArray) -> Future:
-    """Send an array to the workers: a small one in a task, which is done again if its worker dies."""
+    """Send an array to the workers; a small one as a task, which is repeated if its worker dies."""
     if array.nbytes <= LARGEST_IN_TASK:
         return client.submit(np.asarray, array, pure=False)
     return client.scatter([array], hash=False, broadcast=True)[0]

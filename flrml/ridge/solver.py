@@ -28,11 +28,6 @@ def scaled_for(X: Any, unsupervised: bool, settings: Settings) -> ScaledRows:
         Whether the candidates use no labels.
     settings : Settings
         Settings that all candidates share.
-
-    Returns
-    -------
-    ScaledRows
-        The scaled rows.
     """
     scale = settings.scale if settings.scale is not None else 0.0 if unsupervised else DISCRIMINANT_SCALE
     return scale_rows(X, scale, settings.fit_intercept if settings.fit_intercept is not None else not unsupervised)

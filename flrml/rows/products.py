@@ -17,7 +17,7 @@ DENSE_THREADS_FROM = 5e7  # multiplications from which several threads are faste
 
 
 def product(X: Any, B: NDArray, out: NDArray | None = None) -> NDArray:
-    """Return X @ B, with blocks of rows shared out over threads, unless BLAS does that itself.
+    """Return X @ B; threads share blocks of rows, unless BLAS uses threads itself.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def product(X: Any, B: NDArray, out: NDArray | None = None) -> NDArray:
 
 
 def product_transposed(X: Any, R: NDArray, out: NDArray | None = None) -> NDArray:
-    """Return X.T @ R, with the columns of one of them shared out over threads, unless BLAS does that itself.
+    """Return X.T @ R; threads share the columns, unless BLAS uses threads itself.
 
     Parameters
     ----------
@@ -166,12 +166,12 @@ def _runs_transposed(X: RunRows, R: NDArray) -> NDArray:
         def add(part: sp.csr_matrix, scaled: NDArray = scaled) -> None:
             csr.add_transposed_product(sums, part, scaled)
 
-        in_threads(add, parts)  # each part adds to rows of its own
+        in_threads(add, parts)  # parts add to different rows
     return running_sums_transposed(sums, X.shape[1])
 
 
 def _worth_threads(X: NDArray, B: NDArray) -> bool:
-    """Return whether a dense product is shared out here: if it is large, and BLAS has one thread."""
+    """Return whether threads share a dense product: if it is large, and BLAS has one thread."""
     return has_one_blas_thread() and n_threads() > 1 and X.size * B.shape[1] >= DENSE_THREADS_FROM
 
 
