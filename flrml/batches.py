@@ -69,14 +69,9 @@ def read_rows(X: Any, rows: NDArray) -> Any:
 
 
 class SingularBasis:
-    """Coordinates of a batch along its left singular vectors V, with X Xᵀ = V diag(σ²) Vᵀ.
+    """Coordinates of a batch along its left singular vectors V, with the Gram matrix G = X Xᵀ = V diag(σ²) Vᵀ.
 
-    Parameters
-    ----------
-    G : ndarray of shape (n, n)
-        The Gram matrix X Xᵀ of the rows.
-    degenerate : str
-        Description of rows whose Gram matrix is zero, for the error.
+    ``degenerate`` describes rows whose Gram matrix is zero, for the error.
     """
 
     def __init__(self, G: NDArray, degenerate: str):
@@ -107,12 +102,7 @@ class SingularBasis:
 class SampleBasis:
     """Coordinates of a batch along its samples, V = I, for rows that are independent.
 
-    A Cholesky factor takes a tenth of the time of eigenvectors.
-
-    Parameters
-    ----------
-    factor : pair
-        Cholesky factor of the Gram matrix X Xᵀ, from :func:`scipy.linalg.cho_factor`.
+    Its Cholesky factor, from :func:`scipy.linalg.cho_factor`, takes a tenth of the time of eigenvectors.
     """
 
     def __init__(self, factor: tuple[NDArray, bool]):

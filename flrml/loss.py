@@ -37,15 +37,7 @@ def slope(k: NDArray) -> NDArray:
 
 
 class Image:
-    """E and M of some rows at one point P.
-
-    Parameters
-    ----------
-    E : ndarray of shape (n, d)
-        V P.
-    contrast : callable
-        Computes M from E, on first use.
-    """
+    """E = V P of some rows at one point P; M = Aᵀ E is computed by ``contrast`` on first use."""
 
     def __init__(self, E: NDArray, contrast: Callable[[NDArray], NDArray]):
         self.E, self._contrast = E, contrast
@@ -98,15 +90,7 @@ class LossRows(Protocol):
 
 
 class SpectrumRows(LossRows):
-    """All rows of V in memory.
-
-    Parameters
-    ----------
-    spectrum : Spectrum
-        V, bound to its data.
-    contrasts : csr_matrix of shape (n, n)
-        Aᵀ, from :func:`flrml.triplets.contrast_matrix`.
-    """
+    """All rows of V in memory, from a spectrum bound to its data, with the contrasts Aᵀ."""
 
     def __init__(self, spectrum: Spectrum, contrasts: sp.csr_matrix):
         self.spectrum, self.contrasts, self.contrasts_transposed = spectrum, contrasts, contrasts.T.tocsr()

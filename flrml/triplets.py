@@ -119,13 +119,7 @@ def triplet_counts(triplets: NDArray, n: int, dtype: Any = np.float64) -> tuple[
 
 
 class TripletsByAnchor:
-    """Triplets in the order of their anchors, to find the contrasts among few samples without reading all.
-
-    Parameters
-    ----------
-    triplets : ndarray of shape (n_triplets, 3)
-        Row numbers (i, j, k), in any order.
-    """
+    """Triplets in the order of their anchors, to find the contrasts among few samples without reading all."""
 
     def __init__(self, triplets: NDArray):
         anchors = triplets[:, 0]

@@ -41,28 +41,16 @@ def fit_ridge(
     groups: Any,
     callback: Callable[[RidgeFLRML], None] | None = None,
 ) -> RidgeFLRML:
-    """Fit :class:`flrml.RidgeFLRML` to a dask array.
+    """Fit :class:`flrml.RidgeFLRML` to a dask array; see its ``fit`` for the parameters.
 
     The result is that of the same fit in memory, up to the order in which floating-point numbers are added. Labels
-    in a dask array stay at the workers; a NumPy array of them is sent there.
+    in a dask array stay at the workers; a NumPy array of them is sent there. With groups, both are gathered on the
+    client. Triplets are refused: their rows would have to meet.
 
     Communicated, for Krylov blocks of p columns (at least d/4, 10 and, up to 150, the number of classes): D × p
     numbers from and to every worker for each of four or more blocks, and D × d once for the map. Parameters are
-    chosen with a sample of at most 10,000 rows, or 2 GB, which the client takes, or which stays at the workers if
-    its rows are heavy; then the blocks of its search are communicated as well. None of this depends on n.
-
-    Parameters
-    ----------
-    model : RidgeFLRML
-        The estimator.
-    X : dask array
-        Rows. Those from :func:`flrml.distributed.open_split` stay on disk.
-    y, groups
-        As for ``fit``; either may be a dask array. With groups, both are gathered on the client.
-    triplets
-        Must be None: rows of one triplet would have to meet.
-    callback : callable, optional
-        As for ``fit``.
+    chosen with a sample of at most 10,000 rows, or 2 GB, on the client, or at the workers if its rows are heavy;
+    then the blocks of its search are communicated as well. None of this depends on n.
     """
     if triplets is not None:
         raise ValueError("RidgeFLRML learns from labels if X is a dask array; give y in place of triplets")
@@ -199,15 +187,7 @@ class CountedLabels:
 
 
 class BlockLabels(Contrasts):
-    """Labels that stay with their rows, as supervision.
-
-    Parameters
-    ----------
-    shards : Shards
-        The rows.
-    y : CountedLabels or ndarray of shape (n_samples,)
-        Labels.
-    """
+    """Labels that stay with their rows, as supervision; ``y`` is counted already, or on the client."""
 
     def __init__(self, shards: Shards, y: "CountedLabels | NDArray"):
         self.shards, self.n_groups = shards, shards.shape[0]

@@ -35,10 +35,11 @@ def fit_flrml(
     spectrum: Spectrum | None,
     callback: Callable[[FLRML], None] | None,
 ) -> FLRML:
-    """Fit :class:`flrml.FLRML` to a dask array.
+    """Fit :class:`flrml.FLRML` to a dask array; see its ``fit`` for the parameters.
 
     The result is that of the same fit in memory, up to the order in which floating-point numbers are added. The
-    client has the labels, the triplets, U if D is the short side, and matrices of r × d.
+    client has the labels, the triplets, U if D is the short side, and matrices of r × d. Of a given spectrum, only
+    the shape is compared with X: a digest of X would need all of it on the client.
 
     Communicated, in numbers of 4 or 8 bytes, for B blocks: once, the Gram matrix of the short side (D² per worker
     if n > D; if n ≤ D every block visits the workers of all others), U Σ⁻¹ (D × r) or V to the workers, and
@@ -47,17 +48,6 @@ def fit_flrml(
     value, and 4 d² if the first step is too long. Rows of E, M, Z and R are never sent.
 
     Every worker holds its rows of V and Aᵀ V (n × r each over the cluster) and of E, M and Z for two points.
-
-    Parameters
-    ----------
-    model : FLRML
-        The estimator.
-    X : dask array
-        Rows.
-    y, triplets, callback
-        As for ``fit``; labels and triplets are gathered on the client.
-    spectrum : Spectrum, optional
-        Decomposition of X. Only its shape is compared with X: a digest of X would need all of it on the client.
     """
     with without_work_stealing(active_client()):
         rows = RowBlocks(X)

@@ -24,26 +24,12 @@ def fit_mflrml(
     *,
     reset: bool,
 ) -> MFLRML:
-    """Learn from mini-batches of a dask array.
+    """Learn from mini-batches of a dask array, from an empty map if ``reset`` is set; see :meth:`flrml.MFLRML.fit`.
 
     Communicated in a mini-batch: its rows, at most three times ``batch_triplets`` or d + 10 of them, to the client;
     binary rows as 4 bytes for each one or run of ones. Neither this nor the time depends on the number of workers,
-    which are for data that one machine cannot hold.
-
-    Parameters
-    ----------
-    model : MFLRML
-        The estimator.
-    X : dask array
-        Rows. Of blocks from :func:`flrml.distributed.open_split`, only the rows of mini-batches are read.
-    y, triplets
-        As for ``fit``; both are gathered on the client.
-    n_batches : int
-        Mini-batches.
-    callback : callable, optional
-        Called with the estimator after every mini-batch.
-    reset : bool
-        Start again from an empty map.
+    which are for data that one machine cannot hold. Labels and triplets are gathered on the client. Of blocks from
+    :func:`flrml.distributed.open_split`, only the rows of mini-batches are read.
     """
     with without_work_stealing(active_client()):
         rows = Shards(RowBlocks(X))

@@ -98,17 +98,7 @@ def decompose(
     smallest: float = 0.0,
     random: np.random.RandomState | None = None,
 ) -> BlockSpectrum:
-    """Decompose row blocks.
-
-    Parameters
-    ----------
-    rows : RowBlocks
-        X.
-    max_rank, method, smallest
-        See :func:`flrml.decompose`.
-    random : RandomState
-        Source of randomness for the randomized method.
-    """
+    """Decompose row blocks; see :func:`flrml.decompose` for the parameters."""
     n, n_features = rows.shape
     method = choose_method(method, n, n_features, max_rank)
     settings = {"max_rank": max_rank, "method": method, "smallest": smallest}
@@ -129,20 +119,9 @@ def decompose(
 def decompose_stored(
     X: Any, max_rank: int, *, operator: Callable[[Any], Any] | None, smallest: float, seed: int, fingerprint: str
 ) -> Spectrum:
-    """Decompose a dask array, with the result on the client.
+    """Decompose a dask array through a class of operators, or as it is, with the result on the client.
 
-    Parameters
-    ----------
-    X : dask array
-        Rows.
-    max_rank, smallest
-        See :func:`flrml.decompose`.
-    operator : class of operators, optional
-        Decompose the rows through it.
-    seed : int
-        Seed of the randomized method.
-    fingerprint : str
-        Digest of the same rows on disk.
+    ``fingerprint`` is the digest of the same rows on disk; for the other parameters see :func:`flrml.decompose`.
     """
     rows = RowBlocks(X).through(operator)
     found = decompose(rows, max_rank, smallest=smallest, random=np.random.RandomState(seed))

@@ -82,16 +82,8 @@ def next_block(
     """Return an orthonormal basis of the part of sums that is orthogonal to the directions of blocks.
 
     That part is scaled to unit columns, so that short ones count as well, and made orthonormal by the eigenvectors
-    of their inner products. A second pass restores orthogonality after the division by short lengths.
-
-    Parameters
-    ----------
-    blocks : list of Block
-        Earlier blocks.
-    sums : matrix of shape (D, p)
-        The sums S.
-    inner, combine : callable
-        Operations on matrices of D rows; see :mod:`flrml.ridge.arrays`.
+    of their inner products. A second pass restores orthogonality after the division by short lengths. ``inner`` and
+    ``combine`` are the operations of :mod:`flrml.ridge.arrays` on matrices in another place.
     """
     V, eps, width = [block.directions for block in blocks], np.finfo(sums.dtype).eps, sums.shape[1]
     along, G = np.split(inner([*V, sums], sums), [sum(piece.shape[1] for piece in V)])

@@ -123,17 +123,7 @@ class ScaledRows:
 
 
 def scale_rows(X: Any, scale: float, fit_intercept: bool) -> ScaledRows:
-    """Return scaled rows.
-
-    Parameters
-    ----------
-    X : rows of shape (n_samples, n_features)
-        The data.
-    scale : float
-        Power of the root mean squares by which features are divided.
-    fit_intercept : bool
-        Whether to append a constant.
-    """
+    """Return rows with features divided by a power of their root mean squares, and a constant for an intercept."""
     squares = squares_of(X)
     total = float(squares.sum())
     roots = np.sqrt(np.maximum(squares, SMALLEST_ROOT**2 * squares.max(initial=np.finfo(np.float64).tiny)))

@@ -73,15 +73,7 @@ class Supervision(Contrasts, Protocol):
 
 
 class Labels(Supervision):
-    """Labels as supervision: the positives of a row are its class, the negatives all other rows.
-
-    Parameters
-    ----------
-    label : ndarray of shape (n_samples,)
-        Classes as numbers.
-    groups : ndarray of shape (n_samples,) or None
-        Rows with the same number show the same object.
-    """
+    """Labels as supervision: the positives of a row are its class, the negatives all other rows."""
 
     def __init__(self, label: NDArray, groups: NDArray | None = None):
         n = len(label)
@@ -160,17 +152,7 @@ class Labels(Supervision):
 
 
 class Triplets(Supervision):
-    """Given triplets (i, j, k) as supervision.
-
-    Parameters
-    ----------
-    triplets : ndarray of shape (n_triplets, 3)
-        Row numbers.
-    n : int
-        Number of rows.
-    groups : ndarray of shape (n_samples,) or None
-        Rows with the same number are held out together.
-    """
+    """Given triplets (i, j, k) of n rows as supervision."""
 
     def __init__(self, triplets: NDArray, n: int, groups: NDArray | None = None):
         self.triplets, self.n = triplets, n

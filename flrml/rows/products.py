@@ -17,17 +17,7 @@ DENSE_THREADS_FROM = 5e7  # multiplications from which several threads are faste
 
 
 def product(X: Any, B: NDArray, out: NDArray | None = None) -> NDArray:
-    """Return X @ B; threads share blocks of rows, unless BLAS uses threads itself.
-
-    Parameters
-    ----------
-    X : rows of shape (n_samples, n_features)
-        The data.
-    B : ndarray of shape (D, p)
-        A matrix.
-    out : ndarray of shape (n, p), optional
-        Where to write the product; not for operators.
-    """
+    """Return X @ B, written to ``out`` if given; threads share blocks of rows, unless BLAS uses threads itself."""
     if isinstance(X, RowOperator):
         return X.product(B)
     if out is None:
@@ -62,17 +52,7 @@ def product(X: Any, B: NDArray, out: NDArray | None = None) -> NDArray:
 
 
 def product_transposed(X: Any, R: NDArray, out: NDArray | None = None) -> NDArray:
-    """Return X.T @ R; threads share the columns, unless BLAS uses threads itself.
-
-    Parameters
-    ----------
-    X : rows of shape (n_samples, n_features)
-        The data.
-    R : ndarray of shape (n, p)
-        A matrix.
-    out : ndarray of shape (D, p), optional
-        What to add the product to; not for operators.
-    """
+    """Return X.T @ R, added to ``out`` if given; threads share the columns, unless BLAS uses threads itself."""
     if isinstance(X, RowOperator):
         return X.product_transposed(R)
     if not is_sparse(X) and not _worth_threads(X, R):
