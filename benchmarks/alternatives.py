@@ -17,7 +17,7 @@ from flrml.reference import ReferenceFLRML
 
 
 def mnist_subset():
-    """5,000 of MNIST's training digits, where the raw files are at hand."""
+    """Return 5,000 of MNIST's training digits, if the raw files are available."""
     folder = Path(os.environ.get("FLRML_RAW_DIR", Path(__file__).parents[2] / "shared" / "data")) / "mnist"
     if not folder.is_dir():
         return None

@@ -1,4 +1,4 @@
-"""M-FLRML by workers that average their maps now and then, beside one after the other.
+"""M-FLRML by workers that average their maps now and then, compared with one worker.
 
     FLRML_PREPARED=FOLDER python -m benchmarks.scaling averaging
 
@@ -51,13 +51,13 @@ def averaged(X: Any, y: np.ndarray, scheme: tuple[int, int], total: int, seed: i
     while done < total:
         maps = []
         for i, worker in enumerate(workers):
-            own = copy.deepcopy(model)
-            own._random = np.random.RandomState(seed * 1000 + i * 77 + done)
+            worker_model = copy.deepcopy(model)
+            worker_model._random = np.random.RandomState(seed * 1000 + i * 77 + done)
             for _ in range(steps):
-                worker.learn(own)
-            own._apply_scale()
-            maps.append(own._map)
-        model = own
+                worker.learn(worker_model)
+            worker_model._apply_scale()
+            maps.append(worker_model._map)
+        model = worker_model
         model._map = np.mean(maps, axis=0)
         done += count * steps
     model._set_map()

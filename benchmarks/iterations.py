@@ -39,7 +39,7 @@ def descend(loss, P, E=None):
 
 def compare(n, r, d, dtype, repeats):
     loss, P, E = problem(n, r, d, dtype)
-    judge = LiteralLoss(loss.rows.spectrum.basis, loss.rows.contrasts, loss.margin, loss.active.copy())
+    literal_loss = LiteralLoss(loss.rows.spectrum.basis, loss.rows.contrasts, loss.margin, loss.active.copy())
     start = loss.active.copy()
 
     def fast():
@@ -47,9 +47,9 @@ def compare(n, r, d, dtype, repeats):
         return descend(loss, P, E)
 
     def literal():
-        judge.active = start.copy()
-        judge._build()
-        return descend(judge, P)
+        literal_loss.active = start.copy()
+        literal_loss._build()
+        return descend(literal_loss, P)
 
     apart = np.max(np.abs(np.array(fast().values) / literal().values - 1))
     ours, theirs = side_by_side(fast, literal, repeats)
@@ -79,7 +79,7 @@ def taken_core() -> Iterator[None]:
 
 
 def robustness(repeats=3):
-    """Ratio of the time with one core taken to that on free cores, with our threads and with BLAS's own."""
+    """Ratio of the time with one core taken to that on free cores, with our threads and with those of BLAS."""
     given = problem(60_000, 780, 100, np.float32)
 
     def ours():

@@ -19,7 +19,7 @@ from flrml import MFLRML, BinaryRows
 from flrml.rows import gram
 
 def peak():
-    # Of this program alone: getrusage also counts what the process held before it became this program.
+    # getrusage also counts what the process held before it executed this program.
     return int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) / 2**10
 
 folder, what = sys.argv[1:]

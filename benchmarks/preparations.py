@@ -1,9 +1,9 @@
-"""Accuracies on M10-16 under several preparations of the grids, beside those that the paper prints.
+"""Accuracies on M10-16 under several preparations of the grids, compared with those of the paper.
 
     python -m benchmarks.preparations RAW_DIR [PREPARATION ...]
 
 measures the named preparations (all of them: about an hour of processor time) and writes
-docs/results/preparations.md. Measurements are kept in preparations.json beside it and not repeated.
+docs/results/preparations.md. Measurements are kept in preparations.json next to it and not repeated.
 """
 
 import argparse

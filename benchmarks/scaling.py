@@ -3,7 +3,7 @@
     python -m benchmarks.scaling [STUDY ...]
 
 measures the named studies (text voxels m10-100 link apart products descent averaging wide large) on an idle
-machine and writes docs/results/scaling.md with its figure. Measurements are kept in scaling.json beside it and not
+machine and writes docs/results/scaling.md with its figure. Measurements are kept in scaling.json next to it and not
 repeated, unless they are named. ``m10-100`` and ``products`` need the raw files of ModelNet10; ``large`` writes
 8 GB to a temporary folder.
 """
@@ -148,7 +148,7 @@ def study_link() -> dict[str, float]:
 
 
 def study_m10_100() -> dict[str, Any]:
-    """Voxels of ModelNet10 on disk: rounds in the data's own geometry, chosen among all candidates."""
+    """Voxels of ModelNet10 on disk: rounds of the unsupervised form, chosen among all candidates."""
     with prepared("m10-100") as folder:
         if folder is None:
             raise SystemExit("the raw files of m10-100 are missing; see docs/datasets.md")
@@ -228,7 +228,7 @@ def study_descent() -> dict[str, Any]:
 
 
 class MadeRows(StoredRows):
-    """Dense random rows that are made anew whenever they are asked for, in place of being read."""
+    """Dense random rows that are generated at every access instead of being read."""
 
     def open(self) -> np.ndarray:
         """Return the rows."""

@@ -1,4 +1,4 @@
-"""A model of the time of RidgeFLRML on many workers, and the page that shows it beside measurements."""
+"""A model of the time of RidgeFLRML on many workers, and the page that compares it with measurements."""
 
 import math
 from collections.abc import Iterator
@@ -83,7 +83,7 @@ def _shape(study: dict[str, Any]) -> str:
 
 
 def _measured_table(results: dict[str, Any]) -> Iterator[str]:
-    """Yield the table of 1, 2 and 4 workers beside the model."""
+    """Yield the table of 1, 2 and 4 workers and the model."""
     cores, link = results.get("cores", 2), results["link"]
     yield "| data | workers | fit | parameters given | by the model | sent | by the model | peak of a worker |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|"
@@ -142,7 +142,7 @@ def _sentences(results: dict[str, Any]) -> Iterator[str]:
         yield (
             f"m10-100, {_shape(results['m10-100'])} on disk, parameters chosen: {one['seconds']:.0f} s with one "
             f"worker, {two['seconds']:.0f} s with two, {one['seconds'] / two['seconds']:.2f} times as fast. A "
-            f"worker takes at most {two['peak'] / 1e9:.1f} GB. Of held-out rows, {100 * two['score']:.1f} % are "
+            f"worker takes at most {two['peak'] / 1e9:.1f} GB. Of validation rows, {100 * two['score']:.1f} % are "
             "classified correctly."
         )
     if "products" in results:
@@ -169,7 +169,7 @@ def _sentences(results: dict[str, Any]) -> Iterator[str]:
         yield (
             f"Documents of the shape {_shape(run)}, 100 words each, {run['bytes'] / 1e9:.1f} GB on disk: a fit "
             f"with two workers takes {run['seconds'] / 60:.0f} minutes and sends {run['sent'] / 1e9:.1f} GB; a "
-            f"worker takes at most {run['peak'] / 1e9:.1f} GB. Of held-out rows, {100 * run['score']:.1f} % are "
+            f"worker takes at most {run['peak'] / 1e9:.1f} GB. Of validation rows, {100 * run['score']:.1f} % are "
             f"classified correctly.{run.get('note', '')}"
         )
         if "note" not in run:

@@ -1,4 +1,4 @@
-"""RidgeFLRML in a text pipeline: tf-idf, RidgeFLRML and 5-NN beside linear classifiers on the same features.
+"""RidgeFLRML in a text pipeline: tf-idf, RidgeFLRML and 5-NN compared with linear classifiers on the same features.
 
 Data sets that are not in the folder FLRML_PREPARED are prepared first; made-up documents stand in if none can be.
 """

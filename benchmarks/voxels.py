@@ -1,4 +1,4 @@
-"""Voxel grids per second beside trimesh's own `voxelized`, and rows kept as runs beside column numbers."""
+"""Voxel grids per second compared with trimesh, and rows stored as runs compared with column numbers."""
 
 import time
 
@@ -34,12 +34,12 @@ def _measure(size: int, meshes: list[Mesh]) -> tuple[float, float, float, float]
     shared = ours = theirs = 0
     for vertices, faces in meshes:
         start = time.perf_counter()
-        own = voxelize(vertices, faces, size, POSES, "surface")
+        ours = voxelize(vertices, faces, size, POSES, "surface")
         middle = time.perf_counter()
         other = _trimesh_grids(vertices, faces, size)
         seconds["flrml"] += middle - start
         seconds["trimesh"] += time.perf_counter() - middle
-        for a, b in zip(own, other, strict=True):
+        for a, b in zip(ours, other, strict=True):
             shared += len(np.intersect1d(a, b))
             ours, theirs = ours + len(a), theirs + len(b)
     return seconds["flrml"], seconds["trimesh"], shared / theirs, ours / theirs

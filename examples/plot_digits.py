@@ -27,7 +27,7 @@ for d in directions:
 cosine = make_pipeline(Normalizer(), KNeighborsClassifier(5, metric="cosine")).fit(X, y).score(X_test, y_test)
 
 # %%
-# Ten classes need at most nine discriminants; further directions tell digits of one class apart.
+# Ten classes need at most nine discriminants; further directions distinguish digits of one class.
 
 figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
 axes.plot(directions, accuracies, "o-", label="RidgeFLRML")

@@ -2,7 +2,7 @@
 A file larger than memory
 =========================
 
-Rows on disk are read block by block, never as a whole. Here a file of 400 MB is learned from; the same code
+Rows on disk are read block by block, never as a whole. Here the training rows are a file of 400 MB; the same code
 works for one that no memory holds.
 """
 

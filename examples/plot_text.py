@@ -1,8 +1,8 @@
 """
-Text with tf-idf, beside logistic regression
-============================================
+Text with tf-idf, compared with logistic regression
+===================================================
 
-Is a metric worth it for text, where linear classifiers are strong? The documents are the docstrings of public
+Is a metric worth it for text, for which linear classifiers are strong? The documents are the docstrings of public
 functions, the classes are the packages that they come from.
 """
 
@@ -29,7 +29,7 @@ for name in packages:
             documents.append(text)
             labels.append(name)
 train, test, y, y_test = train_test_split(documents, labels, stratify=labels, random_state=0)
-print(f"{len(train)} documents to learn from, {len(test)} to judge by")
+print(f"{len(train)} training documents, {len(test)} test documents")
 
 # %%
 # The same features for all three. The metric gives neighbours, which the classifier does not.

@@ -2,7 +2,7 @@
 Triplets without labels
 =======================
 
-Sometimes nobody knows classes, but people can say that i is more like j than like k. How many such judgements
+Sometimes classes are unknown, but people can judge that i is more like j than like k. How many such judgements
 does a metric need?
 """
 
@@ -38,6 +38,6 @@ print(f"5-NN accuracy: {knn_accuracy(model.transform(X), y, model.transform(X_te
 figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
 axes.semilogx(counts, shares, "o-", label="RidgeFLRML")
 axes.axhline(cosine, color="grey", linestyle=":", label="cosine on the pixels")
-axes.set(xlabel="judgements to learn from", ylabel="right answers about new digits")
+axes.set(xlabel="training judgements", ylabel="right answers about new digits")
 axes.legend()
 plt.show()

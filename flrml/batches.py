@@ -1,4 +1,4 @@
-"""The rows of a mini-batch, their decomposition, and what is learned from them."""
+"""The rows of a mini-batch, their decomposition, and the update that they give."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from flrml.rows import check_scale
 from flrml.spectrum import RELATIVE_CUT, column_signs
 
-INDEPENDENT_RATIO = 1e-6  # ratio of eigenvalues above which rows are far from dependent, and a Gram matrix serves
+INDEPENDENT_RATIO = 1e-6  # of eigenvalues, above which rows are far from dependent and a Gram matrix is accurate
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The rows of a mini-batch, and what is known of them before anything is learned.
+    """The rows of a mini-batch, and all that does not depend on the map.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class BatchUpdate:
     X : rows
         A few rows, dense or CSR.
     C : ndarray
-        Their coefficients: the batch's own map is Xᵀ C.
+        Their coefficients: the map of the batch is Xᵀ C.
     weights : ndarray of shape (n_components,)
         Weights s of the directions.
     hinge : float
@@ -69,14 +69,9 @@ def read_rows(X: Any, rows: NDArray) -> Any:
 
 
 class SingularBasis:
-    """Coordinates of a batch along its left singular vectors V, with X Xᵀ = V diag(σ²) Vᵀ.
+    """Coordinates of a batch along its left singular vectors V, with the Gram matrix G = X Xᵀ = V diag(σ²) Vᵀ.
 
-    Parameters
-    ----------
-    G : ndarray of shape (n, n)
-        The Gram matrix X Xᵀ of the rows.
-    degenerate : str
-        Word for rows whose Gram matrix is zero.
+    ``degenerate`` describes rows whose Gram matrix is zero, for the error.
     """
 
     def __init__(self, G: NDArray, degenerate: str):
@@ -105,14 +100,9 @@ class SingularBasis:
 
 
 class SampleBasis:
-    """Coordinates of a batch along its samples, V = I, which are as good as any if the rows are independent.
+    """Coordinates of a batch along its samples, V = I, for rows that are independent.
 
-    A Cholesky factor takes a tenth of the time of eigenvectors.
-
-    Parameters
-    ----------
-    factor : pair
-        Cholesky factor of the Gram matrix X Xᵀ, from :func:`scipy.linalg.cho_factor`.
+    Its Cholesky factor, from :func:`scipy.linalg.cho_factor`, takes a tenth of the time of eigenvectors.
     """
 
     def __init__(self, factor: tuple[NDArray, bool]):

@@ -4,7 +4,7 @@ from os import PathLike
 
 
 class FlrmlWarning(UserWarning):
-    """Something in the input is unusual and is handled as the message says."""
+    """The input is unusual; the message describes how it is handled."""
 
 
 class OverfittingWarning(FlrmlWarning):
@@ -16,11 +16,11 @@ class SpectrumError(ValueError):
 
 
 class TrackingError(RuntimeError):
-    """An MLflow store cannot be used; the message says why and what to do."""
+    """An MLflow store cannot be used; the message gives the reason and a remedy."""
 
 
 class DatasetError(ValueError):
-    """A data set is missing, damaged or inconsistent; the message says where and what to do."""
+    """A data set is missing, damaged or inconsistent; the message gives the place and a remedy."""
 
 
 class DamagedFileError(ValueError):

@@ -29,7 +29,7 @@ def require(module: str, *, extra: str, needed_by: str) -> ModuleType:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        # A package that is there but lacks one of its own dependencies speaks for itself.
+        # A package that is installed but lacks a dependency raises its own error.
         if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
             raise
         package = module.partition(".")[0]

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -20,16 +21,16 @@ from flrml.rows.threads import one_blas_thread
 from flrml.spectrum import Spectrum, decompose
 from flrml.triplets import contrast_matrix, triplet_counts
 
-CLOSE_RANK = 0.5  # of the number of rows: from here on, whitening all directions overfits
+CLOSE_RANK = 0.5  # of the number of rows; at a higher rank, whitening all directions overfits
 
 
+@dataclass(eq=False, repr=False)
 class FLRML(LowRankMetric):
     """Fast low-rank metric learning (Liu, Han, Liu, Gu, NeurIPS 2019).
 
-    Learns a linear map L (d × D) such that the cosine of L x and L x' tells how similar two samples are, from
-    triplets (i, j, k) that say that i is more similar to j than to k. L is sought among the maps that whiten the
-    data and keep d weighted directions of them; the directions are found by a descent over matrices with
-    orthonormal columns.
+    Learns a linear map L (d × D) for which the cosine of L x and L x' measures the similarity of two samples, from
+    triplets (i, j, k): i is more similar to j than to k. L is sought among the maps that whiten the data and keep d
+    weighted directions; the directions are found by a descent over matrices with orthonormal columns.
 
     Rows of X should have unit length (:class:`sklearn.preprocessing.Normalizer`); rows of zeros are allowed.
 
@@ -62,7 +63,7 @@ class FLRML(LowRankMetric):
         Weight s of each direction.
     n_iter_ : int
         Number of iterations.
-    history_ : ndarray of shape (iterations + 1,)
+    history_ : ndarray of shape (n_iter_ + 1,)
         Objective at the start and after every iteration.
     n_start_rounds_ : int
         Number of rounds in which the weights at the start were found.
@@ -77,7 +78,7 @@ class FLRML(LowRankMetric):
     --------
     flrml.RidgeFLRML : A more accurate method with the same model.
     flrml.MFLRML : The same method from mini-batches, for data that are too large for an SVD.
-    flrml.reference.ReferenceFLRML : The method as its authors' code has it.
+    flrml.reference.ReferenceFLRML : The method of the authors' published code.
 
     Examples
     --------
@@ -91,6 +92,17 @@ class FLRML(LowRankMetric):
     >>> bool(accuracy > 0.9)
     True
     """
+
+    n_components: int = 100
+    _: KW_ONLY
+    margin_ratio: float = 1.0
+    n_triplets: int = 5
+    init: str = "top"
+    max_rank: int = 3000
+    max_iter: int = 20
+    tol: float = 1e-3
+    random_state: Any = None
+    verbose: int = 0
 
     loss: ClassVar[type[MarginLoss]] = MarginLoss
     search: ClassVar[Callable[..., stiefel.Minimum]] = staticmethod(stiefel.minimize)
@@ -110,29 +122,6 @@ class FLRML(LowRankMetric):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        margin_ratio: float = 1.0,
-        n_triplets: int = 5,
-        init: str = "top",
-        max_rank: int = 3000,
-        max_iter: int = 20,
-        tol: float = 1e-3,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.n_components = n_components
-        self.margin_ratio = margin_ratio
-        self.n_triplets = n_triplets
-        self.init = init
-        self.max_rank = max_rank
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -159,6 +148,11 @@ class FLRML(LowRankMetric):
         callback : callable, optional
             Called with this estimator at the start of the descent and after every iteration; ``components_`` and
             ``transform`` are ready then.
+
+        Returns
+        -------
+        FLRML
+            This estimator.
         """
         if is_dask(X):
             from flrml.distributed import fit_flrml

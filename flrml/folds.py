@@ -13,7 +13,7 @@ MAX_VALIDATION_ROWS = 1500
 
 
 def number_groups(groups: NDArray | None, n: int) -> NDArray:
-    """Return the group of each of n rows as a number 0, 1, …; without groups, each row is its own."""
+    """Return the group of each of n rows as a number 0, 1, …; without groups, each row is one."""
     return np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
 
 
@@ -49,27 +49,11 @@ def validation_parts(
     cross_validate_below_groups: int = CROSS_VALIDATE_BELOW_GROUPS,
     max_validation_rows: int = MAX_VALIDATION_ROWS,
 ) -> list[Parts]:
-    """Return all folds for cross-validation, or the first one if there are many groups, with few validation rows.
+    """Return all folds for cross-validation, or only the first one, with a limited number of validation rows.
 
-    Errors within a group are correlated, so the number of groups decides, not that of rows.
-
-    Parameters
-    ----------
-    folds : list of Parts
-        Training and validation rows.
-    groups : ndarray of shape (n_samples,)
-        Number of the group of each row.
-    random : RandomState
-        Draws validation rows, if there are too many.
-    cross_validate_below_groups : int
-        Number of groups below which all folds are used, with a fifth as many validation rows each.
-    max_validation_rows : int
-        Largest number of validation rows of a single fold.
-
-    Returns
-    -------
-    list of Parts
-        Without folds that have no training or no validation rows.
+    All folds are used below a number of groups, with a fifth as many validation rows each: errors within a group
+    are correlated, so the number of groups decides, not that of rows. Folds without training or validation rows are
+    left out.
     """
     folds = [(train, validation) for train, validation in folds if len(train) and len(validation)]
     if len(np.unique(groups)) < cross_validate_below_groups:

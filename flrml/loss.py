@@ -15,6 +15,7 @@ from scipy.special import expit
 
 from flrml.rows import product, product_transposed
 from flrml.spectrum import Spectrum
+from flrml.stiefel import Problem
 
 INITIAL_ROUNDS = 10
 
@@ -36,15 +37,7 @@ def slope(k: NDArray) -> NDArray:
 
 
 class Image:
-    """E and M of some rows at one point P.
-
-    Parameters
-    ----------
-    E : ndarray of shape (n, d)
-        V P.
-    contrast : callable
-        Computes M from E, on first use.
-    """
+    """E = V P of some rows at one point P; M = Aᵀ E is computed by ``contrast`` on first use."""
 
     def __init__(self, E: NDArray, contrast: Callable[[NDArray], NDArray]):
         self.E, self._contrast = E, contrast
@@ -96,37 +89,25 @@ class LossRows(Protocol):
         """Return the map Lᵀ (D × d) whose embedding of the rows is V B."""
 
 
-class SpectrumRows:
-    """All rows of V in memory.
-
-    Parameters
-    ----------
-    spectrum : Spectrum
-        V, bound to its data.
-    contrasts : csr_matrix of shape (n, n)
-        Aᵀ, from :func:`flrml.triplets.contrast_matrix`.
-    """
+class SpectrumRows(LossRows):
+    """All rows of V in memory, from a spectrum bound to its data, with the contrasts Aᵀ."""
 
     def __init__(self, spectrum: Spectrum, contrasts: sp.csr_matrix):
         self.spectrum, self.contrasts, self.contrasts_transposed = spectrum, contrasts, contrasts.T.tocsr()
         self.n, self.rank, self.dtype = contrasts.shape[0], spectrum.rank, spectrum.basis.dtype
 
     def image(self, P: NDArray) -> Image:
-        """Return the image of P."""
         return Image(self.spectrum @ P.astype(self.dtype, copy=False), self._contrast)
 
     def leading_image(self, rotation: NDArray) -> Image:
-        """Return the image of the d leading directions, rotated."""
         return Image(self.spectrum.top(rotation.astype(self.dtype)), self._contrast)
 
     def combine(self, E: Image, a: NDArray, EQ: Image, b: NDArray) -> Image:
-        """Return the image E a + EQ b."""
         combined = product(E.E, a.astype(self.dtype))
         combined += product(EQ.E, b.astype(self.dtype))
         return Image(combined, self._contrast)
 
     def map(self, function: Callable, *parts: Any) -> Any:
-        """Apply a function to the rows."""
         return function(*parts)
 
     sum = map
@@ -136,7 +117,6 @@ class SpectrumRows:
         return (image.E if rows is None else image.E[rows]) ** 2
 
     def pull_back(self, image: Image, active: NDArray, q: NDArray) -> NDArray:
-        """Return G = Vᵀ R diag(q) with R = A (λ ∘ E) + λ ∘ M."""
         A = self.contrasts_transposed
         A_active = sp.csr_matrix((A.data * active[A.indices], A.indices, A.indptr), A.shape)
         R = product(A_active, image.E)
@@ -145,14 +125,13 @@ class SpectrumRows:
         return self.spectrum.transposed_matmul(R).astype(np.float64)
 
     def lift(self, B: NDArray) -> NDArray:
-        """Return the map Lᵀ (D × d) whose embedding of the rows is V B."""
         return self.spectrum.lift(B.astype(self.dtype))
 
     def _contrast(self, E: NDArray) -> NDArray:
         return product(self.contrasts, E)
 
 
-class MarginLoss:
+class MarginLoss(Problem):
     """The loss as a problem that :func:`flrml.stiefel.minimize` solves.
 
     Parameters
@@ -196,11 +175,9 @@ class MarginLoss:
                 break
 
     def image(self, P: NDArray) -> Any:
-        """Return E = V P."""
         return self.rows.image(P)
 
     def combine(self, E: Any, a: NDArray, EQ: Any, b: NDArray) -> Any:
-        """Return the image E a + EQ b."""
         return self.rows.combine(E, a, EQ, b)
 
     def value(self, E: Any) -> float:

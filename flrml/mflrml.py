@@ -1,6 +1,7 @@
 """M-FLRML: the same model from mini-batches, as a scikit-learn estimator."""
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,13 +24,14 @@ PADDING = 10  # a mini-batch has at least this many samples more than directions
 SMALLEST_SCALE = 1e-6
 
 
+@dataclass(eq=False, repr=False)
 class MFLRML(LowRankMetric):
     """Fast low-rank metric learning from mini-batches (Liu, Han, Liu, Gu, NeurIPS 2019).
 
     Each step reads a few hundred rows of X, so X may be larger than memory; besides the batch only the D × d map
-    is held. A step decomposes the batch, makes one projected gradient step there, and averages the outcome into
-    the map with weight 1/√(number of the step). Of rows so few and wide that the mini-batches would read each of
-    them several times, all inner products are formed first, and the steps are made with those.
+    is held. A step decomposes the batch, makes one projected gradient step on it, and averages the result into the
+    map with weight 1/√(number of the step). If X has so few and wide rows that the mini-batches would read each of
+    them several times, all inner products are formed first, and the steps use those.
 
     Rows of X should have unit length; rows of zeros are allowed.
 
@@ -58,15 +60,17 @@ class MFLRML(LowRankMetric):
         Weight of each direction in the last mini-batch.
     n_iter_ : int
         Mini-batches seen.
-    history_ : ndarray of shape (iterations,)
-        Mean hinge of each mini-batch before its step, as a multiple of the margin.
+    history_ : ndarray of shape (n_iter_,)
+        Mean hinge of each mini-batch before its step, as a multiple of the margin; see
+        :class:`flrml.metric.LowRankMetric`.
     n_features_in_ : int
         Number of features D.
 
     See Also
     --------
     flrml.FLRML : The same model on the SVD of all data.
-    flrml.reference.ReferenceMFLRML : The method as its authors' code has it.
+    flrml.reference.ReferenceMFLRML : The method of the authors' published code.
+    flrml.RidgeFLRML : A more accurate method with the same model.
 
     Examples
     --------
@@ -79,11 +83,20 @@ class MFLRML(LowRankMetric):
     6
     """
 
-    _map: NDArray
-    _scale: float
+    n_components: int = 100
+    _: KW_ONLY
+    margin_ratio: float = 1.0
+    n_triplets: int = 5
+    batch_triplets: int = 80
+    n_batches: int = 20
+    random_state: Any = None
+    verbose: int = 0
+
+    _map: NDArray = field(init=False)
+    _scale: float = field(init=False)
 
     takes_dask = True
-    by_inner_products: ClassVar[bool] = True  # whether all that is learned depends on inner products of rows alone
+    by_inner_products: ClassVar[bool] = True  # whether the map depends only on inner products of rows
     _parameter_constraints: ClassVar[dict] = {
         "n_components": [POSITIVE_INTEGER],
         "margin_ratio": [POSITIVE_REAL],
@@ -93,25 +106,6 @@ class MFLRML(LowRankMetric):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        margin_ratio: float = 1.0,
-        n_triplets: int = 5,
-        batch_triplets: int = 80,
-        n_batches: int = 20,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.n_components = n_components
-        self.margin_ratio = margin_ratio
-        self.n_triplets = n_triplets
-        self.batch_triplets = batch_triplets
-        self.n_batches = n_batches
-        self.random_state = random_state
-        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -127,13 +121,18 @@ class MFLRML(LowRankMetric):
         Parameters
         ----------
         X : array-like, CSR matrix, BinaryRows or dask array of shape (n_samples, n_features)
-            Training rows. Of a memory map, only the rows of the mini-batches are read.
+            Training rows. From a memory map, only the rows of the mini-batches are read.
         y : array-like of shape (n_samples,)
             Labels, from which triplets are drawn. Not needed with ``triplets``.
         triplets : array-like of shape (n_triplets, 3), optional
             Row numbers (i, j, k).
         callback : callable, optional
             Called with this estimator after every mini-batch; ``components_`` and ``transform`` are ready then.
+
+        Returns
+        -------
+        MFLRML
+            This estimator.
         """
         return self._fit(X, y, triplets, self.n_batches, callback, reset=True)
 
@@ -145,6 +144,11 @@ class MFLRML(LowRankMetric):
         ----------
         X, y, triplets
             As for :meth:`fit`. The rows may differ from those of earlier calls; the number of features may not.
+
+        Returns
+        -------
+        MFLRML
+            This estimator.
         """
         return self._fit(X, y, triplets, 1, None, reset=not hasattr(self, "n_iter_"))
 
@@ -163,7 +167,7 @@ class MFLRML(LowRankMetric):
         return self._learn(X, y, triplets, n_batches, callback, reset=reset)
 
     def _learn_from_few(self, X, y, triplets, n_batches) -> "MFLRML":
-        """Learn from few wide rows: their inner products are formed once, not those of every mini-batch."""
+        """Learn from few wide rows: form their inner products once, not for every mini-batch."""
         self._check_directions(self.n_components, X.shape[0], f"the {X.shape[0]} rows of X")
         check_scale(X)
         G = gram(X)

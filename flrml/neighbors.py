@@ -17,11 +17,11 @@ Vote = Callable[[NDArray, NDArray], NDArray]
 
 METRICS = ("cosine", "euclidean", "bilinear")
 BLOCK_SIMILARITIES = 2**24  # similarities held at once
-DENSE_SHARE = 0.03  # share of non-zeros from which dense products are faster than sparse ones
-DENSE_TRAIN_VALUES = 2**28  # of training rows at most that are stored dense
-MOST_PASSES = 10  # up to this many neighbours, passes over a block in cache are faster than a partition
+DENSE_SHARE = 0.03  # share of non-zeros above which dense products are faster than sparse ones
+DENSE_TRAIN_VALUES = 2**28  # largest training rows that are stored dense
+MOST_PASSES = 10  # up to this many neighbours, passes over a cached block are faster than a partition
 CACHED_ROWS, CACHED_COLUMNS = 256, 8192  # of a block of cosines that stays in the processor's cache
-DENSE_TEST_VALUES = 2**26  # of test rows that are stored dense at once
+DENSE_TEST_VALUES = 2**26  # test rows that are stored dense at once
 
 
 def nearest(
@@ -199,7 +199,7 @@ def knn_accuracy(
 ) -> float:
     """Return the share of test rows that their nearest training rows classify correctly.
 
-    Similarities are computed in blocks, so that memory is bounded whatever the number of rows.
+    Similarities are computed in blocks, so that memory does not grow with the number of rows.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def knn_accuracy(
     train, test = check_rows(train, "train"), check_rows(test, "test")
     y_train, y_test = column_or_1d(y_train, warn=True), column_or_1d(y_test, warn=True)
     check_consistent_length(test, y_test)
-    unique_labels(y_train, y_test)  # refuses numbers beside strings
+    unique_labels(y_train, y_test)  # refuses a mix of numbers and strings
     found = knn_predict(train, y_train, test, n_neighbors=n_neighbors, metric=metric, vote=vote, W=W)
     return float(np.mean(found == y_test))
 

@@ -8,7 +8,7 @@ on the shape of X (n samples, D features):
 * both long, and far longer than the wanted rank: a randomized range finder on X Xᵀ, then an exact SVD of X
   projected on the directions found.
 
-X is anything that :mod:`flrml.rows` walks over, a :class:`flrml.rows.RowOperator` included.
+X is any kind of rows that :mod:`flrml.rows` supports, :class:`flrml.rows.RowOperator` included.
 """
 
 import hashlib
@@ -114,7 +114,7 @@ class Spectrum:
         return replace(self, X=X)
 
     def is_bound_to(self, X: Any) -> bool:
-        """Tell whether this spectrum is bound to X, without reading X."""
+        """Return whether this spectrum is bound to X, without reading X."""
         same_kind = isinstance(X, RowOperator) and isinstance(self.X, type(X))
         return self.X is X or (same_kind and self.X.X is X.X)
 
@@ -280,12 +280,12 @@ def signed(basis: NDArray, signs: NDArray, dtype: Any) -> NDArray:
 
 
 class Range(Protocol):
-    """Matrices with n rows ("tall" ones), in memory or in blocks, for :func:`randomized_svd`."""
+    """Operations on matrices with a row per row of X, in memory or in blocks, for :func:`randomized_svd`."""
 
     shape: tuple[int, int]
 
     def random(self, width: int, random: np.random.RandomState) -> Any:
-        """Return a tall matrix of Gaussian numbers."""
+        """Return a matrix of Gaussian numbers."""
 
     def gram_times(self, Q: Any) -> Any:
         """Return X (Xᵀ Q)."""
@@ -343,21 +343,14 @@ def orthonormal(rows: Range, Y: Any) -> Any:
     return Y
 
 
-class MemoryRange:
-    """Tall matrices in memory, in float64.
-
-    Parameters
-    ----------
-    X : rows
-        See :func:`decompose`.
-    """
+class MemoryRange(Range):
+    """Matrices in memory, in float64."""
 
     def __init__(self, X: Any):
         self.shape = X.shape
         self._X = in_float64(X)
 
     def random(self, width: int, random: np.random.RandomState) -> NDArray:
-        """Return a tall matrix of Gaussian numbers."""
         return random.standard_normal((self.shape[0], width))
 
     def gram_times(self, Q: NDArray, width: int = 256) -> NDArray:
@@ -369,19 +362,15 @@ class MemoryRange:
         return out
 
     def inner(self, Y: NDArray, Z: NDArray) -> NDArray:
-        """Return YᵀZ."""
         return Y.T @ Z
 
     def squared_lengths(self, Y: NDArray) -> NDArray:
-        """Return the squared length of each column of Y."""
         return np.einsum("ij,ij->j", Y, Y)
 
     def times(self, Y: NDArray, B: NDArray) -> NDArray:
-        """Return Y B."""
         return Y @ B
 
     def divide(self, Y: NDArray, R: NDArray) -> NDArray:
-        """Return Y R⁻¹."""
         return scipy.linalg.solve_triangular(R, Y.T, trans="T", check_finite=False).T
 
 

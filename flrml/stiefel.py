@@ -17,7 +17,7 @@ AVERAGING = 0.85
 FIRST_STEP = 1e-3
 SMALLEST_STEP, LARGEST_STEP = 1e-20, 1e20
 MAX_TRIALS = 25
-POLAR_GRAM_RATIO = 0.01  # ratio of squared singular values above which a Gram matrix does in place of an SVD
+POLAR_GRAM_RATIO = 0.01  # of squared singular values, above which a Gram matrix replaces an SVD
 
 
 class Problem(Protocol):
@@ -178,7 +178,7 @@ def minimize(
     for iteration in range(1, max_iter + 1):
         curve, before = CayleyCurve(P, gradient()), descent
         descent = curve.descent
-        # A step that is lost in rounding says nothing of the next one's length.
+        # A step that is lost in rounding gives no information on the length of the next.
         if np.linalg.norm(moved) > np.finfo(P.dtype).eps * np.linalg.norm(P):
             tau = _barzilai_borwein(moved, descent - before, iteration - 1)
         required = SUFFICIENT_DECREASE * float(np.sum(descent * descent))
@@ -254,7 +254,7 @@ def _complement(P: NDArray, H: NDArray) -> tuple[NDArray, NDArray]:
     """Q with orthonormal columns, orthogonal to P, and B with H = Q B, for H orthogonal to P.
 
     Two rounds of Cholesky are several times faster than QR; QR serves if they are not accurate enough. All is
-    NumPy's own: SciPy brings a second BLAS, whose threads wait for the cores that those of the first still hold.
+    NumPy's: SciPy has a second BLAS, whose threads would wait for the cores that those of the first still hold.
     """
     r, d = P.shape
     if r >= 2 * d:

@@ -119,13 +119,7 @@ def triplet_counts(triplets: NDArray, n: int, dtype: Any = np.float64) -> tuple[
 
 
 class TripletsByAnchor:
-    """Triplets in the order of their anchors, to find the contrasts among few samples without a walk over all.
-
-    Parameters
-    ----------
-    triplets : ndarray of shape (n_triplets, 3)
-        Row numbers (i, j, k), in any order.
-    """
+    """Triplets in the order of their anchors, to find the contrasts among few samples without reading all."""
 
     def __init__(self, triplets: NDArray):
         anchors = triplets[:, 0]
@@ -154,7 +148,7 @@ class TripletsByAnchor:
 
 
 def contrast_matrix(positives: sp.csr_matrix, negatives: sp.csr_matrix) -> sp.csr_matrix:
-    """Aᵀ, whose row i takes the mean of i's positives minus that of its negatives, shrunk by t/(t + 1).
+    """Return Aᵀ, whose row i is the mean of i's positives minus that of its negatives, shrunk by t/(t + 1).
 
     Row i holds +1/(t_i + 1) at every positive and −1/(t_i + 1) at every negative of i, where t_i is the number
     of its triplets. Half a triplet, whose third sample is not among the columns, counts one half.

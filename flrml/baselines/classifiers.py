@@ -1,9 +1,10 @@
 """Linear classifiers of scikit-learn as maps: the decision values of the classes are the embedding.
 
-These are what one would pick for labelled text. A map has no intercept, so that the offsets of the decision values
-are left out. Rows are compared by their nearest neighbours, as for every other method, not by the largest value.
+They are the usual choice for labelled text. The intercepts of the decision values are left out. Rows are classified
+by their nearest neighbours, as for every other method, not by the largest value.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,15 +23,15 @@ from flrml.neighbors import knn_accuracy
 from flrml.rows import gram
 from flrml.rows.wide import is_wide, lift, with_inner_products
 
-MAX_DENSE_VALUES = 2**26  # of sparse rows that are made dense at most,
-MIN_FILLED_SHARE = 0.1  # and the share of them that is stored at least
+MAX_DENSE_VALUES = 2**26  # largest sparse rows that are made dense,
+MIN_FILLED_SHARE = 0.1  # if at least this share of them is stored
 
 
 class _LinearClassifier(Baseline):
     """A linear classifier whose coefficients are the map.
 
     The neighbours of embedded rows are found by cosine or by Euclidean distance, whichever is more accurate on
-    held-out rows.
+    validation rows.
     """
 
     metric = ValidatedMetric()
@@ -48,7 +49,7 @@ class _LinearClassifier(Baseline):
         if sp.issparse(X) and size <= MAX_DENSE_VALUES and X.nnz > MIN_FILLED_SHARE * size:
             X = X.toarray()  # which scikit-learn solves directly, in half the time
         label, random = self._check_classes(X, y), check_random_state(self.random_state)
-        # The classifiers depend on inner products alone, and of few wide rows scikit-learn forms those each time.
+        # The classifiers depend only on inner products, which scikit-learn forms each time for few wide rows.
         E = with_inner_products(gram(X)) if is_wide(X.shape) else X
         correct = dict.fromkeys(ValidatedMetric.CHOICES, 0.0)
         for rows, validation in split_labels(label, groups, random):
@@ -69,15 +70,16 @@ class _LinearClassifier(Baseline):
         return np.atleast_2d(self._classifier(random).fit(X, label).coef_)
 
 
+@dataclass(eq=False, repr=False)
 class RidgeClassifierControl(_LinearClassifier):
     """Decision values of scikit-learn's RidgeClassifier.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        Penalty, as scikit-learn has it.
+        Penalty of scikit-learn's estimator.
     random_state : int, RandomState or None, default=None
-        Seed of the rows that are held out.
+        Seed of the validation rows.
 
     Attributes
     ----------
@@ -87,27 +89,28 @@ class RidgeClassifierControl(_LinearClassifier):
         How embedded rows are compared.
     """
 
-    _parameter_constraints: ClassVar[dict] = {"alpha": [POSITIVE_REAL], "random_state": ["random_state"]}
+    alpha: float = 1.0
+    _: KW_ONLY
+    random_state: Any = None
 
-    def __init__(self, alpha: float = 1.0, *, random_state: Any = None):
-        self.alpha = alpha
-        self.random_state = random_state
+    _parameter_constraints: ClassVar[dict] = {"alpha": [POSITIVE_REAL], "random_state": ["random_state"]}
 
     def _classifier(self, random: np.random.RandomState) -> RidgeClassifier:
         return RidgeClassifier(alpha=self.alpha, random_state=random)
 
 
+@dataclass(eq=False, repr=False)
 class LogisticControl(_LinearClassifier):
     """Decision values of scikit-learn's LogisticRegression.
 
     Parameters
     ----------
     C : float, default=1.0
-        Inverse of the penalty, as scikit-learn has it.
+        Inverse of the penalty of scikit-learn's estimator.
     max_iter : int, default=1000
         Largest number of iterations.
     random_state : int, RandomState or None, default=None
-        Seed of the rows that are held out.
+        Seed of the validation rows.
 
     Attributes
     ----------
@@ -117,16 +120,16 @@ class LogisticControl(_LinearClassifier):
         How embedded rows are compared.
     """
 
+    C: float = 1.0
+    _: KW_ONLY
+    max_iter: int = 1000
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict] = {
         "C": [POSITIVE_REAL],
         "max_iter": [POSITIVE_INTEGER],
         "random_state": ["random_state"],
     }
-
-    def __init__(self, C: float = 1.0, *, max_iter: int = 1000, random_state: Any = None):
-        self.C = C
-        self.max_iter = max_iter
-        self.random_state = random_state
 
     def _classifier(self, random: np.random.RandomState) -> LogisticRegression:
         return LogisticRegression(C=self.C, max_iter=self.max_iter)

@@ -143,7 +143,7 @@ def pairs_of(triplets: NDArray) -> tuple[NDArray, NDArray, NDArray]:
 
 
 def laplacian(a: NDArray, b: NDArray, weights: NDArray, n: int) -> sp.csr_matrix:
-    """Sparse K (n × n) with Xᵀ K X = Σ w (x_a − x_b)(x_a − x_b)ᵀ over the pairs, whatever X is."""
+    """Sparse K (n × n) with Xᵀ K X = Σ w (x_a − x_b)(x_a − x_b)ᵀ over the pairs, for any X."""
     W = sp.csr_matrix((weights, (a, b)), shape=(n, n))
     W = W + W.T
     return (sp.diags(np.asarray(W.sum(axis=1)).ravel()) - W).tocsr()
@@ -195,7 +195,7 @@ def psd_factor(M: NDArray, floor: float = 0.0) -> NDArray:
 def neighbors_within(Z: NDArray, label: NDArray, k: int) -> tuple[NDArray, NDArray]:
     """Pairs (i, j) of each sample with its k nearest others of the same class, ordered by i.
 
-    A class with k members or fewer gives each as many as there are; a sample alone in its class gets none.
+    In a class with k members or fewer, each has as many as there are; a single member has none.
     """
     a, b = [], []
     for members in _by_class(label):
@@ -204,7 +204,7 @@ def neighbors_within(Z: NDArray, label: NDArray, k: int) -> tuple[NDArray, NDArr
             continue
         found = nearest(Z[members], Z[members], size + 1, metric="euclidean")[0]
         other = found != np.arange(len(members))[:, None]
-        other[other.all(axis=1), -1] = False  # duplicates can push a sample out of its own neighbours
+        other[other.all(axis=1), -1] = False  # duplicates can displace a sample from its neighbours
         a.append(np.repeat(members, size))
         b.append(members[found[other]])
     if not a:

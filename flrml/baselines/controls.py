@@ -1,5 +1,6 @@
-"""Controls: what the data give without any labels."""
+"""Controls: metrics that use no labels."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,11 +22,7 @@ class _Unsupervised:
 
 
 class CosineControl(_Unsupervised, Baseline):
-    """The data as they are, compared by cosine: ``transform`` hands the rows through.
-
-    Attributes
-    ----------
-    """
+    """The data as they are, compared by cosine: ``transform`` returns the rows."""
 
     metric: ClassVar[str] = "cosine"
     _parameter_constraints: ClassVar[dict] = {}
@@ -53,6 +50,7 @@ class CosineControl(_Unsupervised, Baseline):
         return self.n_features_in_
 
 
+@dataclass(eq=False, repr=False)
 class SVDControl(_Unsupervised, ReducedBaseline):
     """The leading singular directions of the data, compared by cosine: latent semantic analysis.
 
@@ -71,13 +69,13 @@ class SVDControl(_Unsupervised, ReducedBaseline):
         The map: Uᵀ, or Σ⁻¹Uᵀ if ``whiten`` is set.
     """
 
+    n_components: int = 100
+    _: KW_ONLY
+    whiten: bool = False
+    random_state: Any = None
+
     metric: ClassVar[str] = "cosine"
     _parameter_constraints: ClassVar[dict] = {**ReducedBaseline._parameter_constraints, "whiten": ["boolean"]}
-
-    def __init__(self, n_components: int = 100, *, whiten: bool = False, random_state: Any = None):
-        self.n_components = n_components
-        self.whiten = whiten
-        self.random_state = random_state
 
     @property
     def max_rank(self) -> int:  # type: ignore[override]

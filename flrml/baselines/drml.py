@@ -1,6 +1,6 @@
 """DRML: a subspace and a metric in it, by conjugate gradients on their manifold."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,6 +27,7 @@ from flrml.rows import product, product_transposed
 from flrml.spectrum import decompose
 
 
+@dataclass(eq=False, repr=False)
 class DRML(Baseline):
     """Dimensionality reduction and metric learning in one (Harandi, Salzmann & Hartley, ICML 2017).
 
@@ -66,11 +67,18 @@ class DRML(Baseline):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The map L = M^½ Wᵀ.
-    n_iter_ : int
-        Iterations done.
-    history_ : ndarray
-        Objective at every iteration.
     """
+
+    n_components: int = 100
+    _: KW_ONLY
+    threshold: float = 1.0
+    lam: float = 1e-3
+    init: str = "svd"
+    max_iter: int = 30
+    tol: float = 1e-6
+    n_triplets: int = 5
+    random_state: Any = None
+    verbose: int = 0
 
     _parameter_constraints: ClassVar[dict] = {
         **Baseline._parameter_constraints,
@@ -80,29 +88,6 @@ class DRML(Baseline):
         "max_iter": [POSITIVE_INTEGER],
         "tol": [NONNEGATIVE_REAL],
     }
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        threshold: float = 1.0,
-        lam: float = 1e-3,
-        init: str = "svd",
-        max_iter: int = 30,
-        tol: float = 1e-6,
-        n_triplets: int = 5,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.n_components = n_components
-        self.threshold = threshold
-        self.lam = lam
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_triplets = n_triplets
-        self.random_state = random_state
-        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, triplets: Any = None) -> "DRML":
@@ -139,7 +124,7 @@ class DRML(Baseline):
 
 @dataclass
 class Objective:
-    """Value and Euclidean gradients at (W, M) for pairs (a, b) with signs y; X is met only in products."""
+    """Value and Euclidean gradients at (W, M) for pairs (a, b) with signs y; X is used only in products."""
 
     X: Any
     a: NDArray
@@ -163,7 +148,7 @@ class Objective:
         return 2 * product_transposed(self.X, KY) @ M, (G_M + G_M.T) / 2
 
     def _arguments(self, W: NDArray, M: NDArray) -> tuple[NDArray, NDArray]:
-        # Value and gradient are asked for at the same point, one after the other.
+        # The optimiser evaluates value and gradient at the same point in turn.
         if self._last is None or self._last[0] is not W or self._last[1] is not M:
             Y = product(self.X, W)
             root = np.linalg.cholesky((M + M.T) / 2)

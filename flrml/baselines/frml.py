@@ -1,6 +1,6 @@
 """FRML: descent over positive semi-definite matrices of a fixed rank."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +26,7 @@ SMALLEST_WEIGHT = 1e-8  # of the largest; W has its inverse in the retraction
 MAX_BACKTRACKS = 30
 
 
+@dataclass(eq=False, repr=False)
 class FRML(ReducedBaseline):
     """Fixed-rank supervised metric learning on a Riemannian manifold (Mu, AAAI 2016).
 
@@ -62,11 +63,17 @@ class FRML(ReducedBaseline):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The map L = diag(√s) Qᵀ Uᵀ.
-    n_iter_ : int
-        Iterations done.
-    history_ : ndarray of shape (iterations + 1,)
-        Objective at the start and after every iteration; it never rises.
     """
+
+    n_components: int = 100
+    _: KW_ONLY
+    lam: float = 1e-6
+    n_neighbors: int = 5
+    max_iter: int = 100
+    tol: float = 1e-4
+    max_rank: int = 3000
+    random_state: Any = None
+    verbose: int = 0
 
     _parameter_constraints: ClassVar[dict] = {
         **ReducedBaseline._parameter_constraints,
@@ -75,27 +82,6 @@ class FRML(ReducedBaseline):
         "max_iter": [POSITIVE_INTEGER],
         "tol": [NONNEGATIVE_REAL],
     }
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        lam: float = 1e-6,
-        n_neighbors: int = 5,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        max_rank: int = 3000,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.n_components = n_components
-        self.lam = lam
-        self.n_neighbors = n_neighbors
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_rank = max_rank
-        self.random_state = random_state
-        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None) -> "FRML":

@@ -1,5 +1,6 @@
 """KISSME: a metric from the covariances of similar and of dissimilar differences."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from flrml.metric import NONNEGATIVE_REAL
 from flrml.spectrum import Spectrum
 
 
+@dataclass(eq=False, repr=False)
 class KISSME(ReducedBaseline):
     """Keep-it-simple-and-straightforward metric learning (Köstinger et al., CVPR 2012).
 
@@ -46,28 +48,19 @@ class KISSME(ReducedBaseline):
         The map L.
     """
 
+    n_components: int = 100
+    _: KW_ONLY
+    lam: float = 1.0
+    ridge: float = 1e-2
+    n_triplets: int = 5
+    max_rank: int = 100
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict] = {
         **ReducedBaseline._parameter_constraints,
         "lam": [NONNEGATIVE_REAL],
         "ridge": [NONNEGATIVE_REAL],
     }
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        lam: float = 1.0,
-        ridge: float = 1e-2,
-        n_triplets: int = 5,
-        max_rank: int = 100,
-        random_state: Any = None,
-    ):
-        self.n_components = n_components
-        self.lam = lam
-        self.ridge = ridge
-        self.n_triplets = n_triplets
-        self.max_rank = max_rank
-        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, triplets: Any = None, spectrum: Spectrum | None = None) -> "KISSME":

@@ -1,5 +1,6 @@
 """Linear discriminant analysis on the reduced data: by scikit-learn, and with a shrinkage that is validated."""
 
+from dataclasses import KW_ONLY, dataclass
 from itertools import product
 from typing import Any, ClassVar
 
@@ -21,8 +22,9 @@ from flrml.spectrum import Spectrum
 SHRINKAGES = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
 
 
+@dataclass(eq=False, repr=False)
 class LDA(ReducedBaseline):
-    """Linear discriminant analysis with shrinkage, as scikit-learn has it.
+    """Linear discriminant analysis with shrinkage, by scikit-learn.
 
     Learns at most one direction fewer than there are classes. On digits these nine say too little for neighbours:
     5-NN stays some 4 points behind the ``svd`` control with its hundred.
@@ -44,23 +46,16 @@ class LDA(ReducedBaseline):
         The map.
     """
 
+    n_components: int = 100
+    _: KW_ONLY
+    shrinkage: float | str | None = 0.3
+    max_rank: int = 3000
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict] = {
         **ReducedBaseline._parameter_constraints,
         "shrinkage": [UNIT_INTERVAL, StrOptions({"auto"}), None],
     }
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        shrinkage: float | str | None = 0.3,
-        max_rank: int = 3000,
-        random_state: Any = None,
-    ):
-        self.n_components = n_components
-        self.shrinkage = shrinkage
-        self.max_rank = max_rank
-        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None) -> "LDA":
@@ -75,6 +70,7 @@ class LDA(ReducedBaseline):
         return self
 
 
+@dataclass(eq=False, repr=False)
 class TunedLDA(ReducedBaseline):
     """Linear discriminant analysis whose shrinkage is chosen by 5-NN on validation rows.
 
@@ -89,7 +85,7 @@ class TunedLDA(ReducedBaseline):
     max_rank : int, default=3000
         Largest number of singular directions.
     random_state : int, RandomState or None, default=None
-        Seed of the rows that are held out, and of the randomized SVD.
+        Seed of the validation rows, and of the randomized SVD.
 
     Attributes
     ----------
@@ -101,12 +97,12 @@ class TunedLDA(ReducedBaseline):
         How embedded rows are compared.
     """
 
-    metric = ValidatedMetric()
+    n_components: int = 100
+    _: KW_ONLY
+    max_rank: int = 3000
+    random_state: Any = None
 
-    def __init__(self, n_components: int = 100, *, max_rank: int = 3000, random_state: Any = None):
-        self.n_components = n_components
-        self.max_rank = max_rank
-        self.random_state = random_state
+    metric = ValidatedMetric()
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None, groups: Any = None) -> "TunedLDA":

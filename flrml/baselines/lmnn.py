@@ -1,6 +1,6 @@
-"""LMNN: neighbours of the own class near, samples of other classes a margin farther."""
+"""LMNN: neighbours of the same class are pulled near, samples of other classes pushed a margin farther."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,6 +23,7 @@ from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, UNIT_INTERVAL
 from flrml.spectrum import Spectrum
 
 
+@dataclass(eq=False, repr=False)
 class LMNN(ReducedBaseline):
     """Large margin nearest neighbours (Weinberger & Saul, JMLR 2009).
 
@@ -64,11 +65,20 @@ class LMNN(ReducedBaseline):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The map L.
-    n_iter_ : int
-        Iterations done.
-    history_ : ndarray of shape (iterations + 1,)
-        Objective at the start and after every iteration, each with the impostors of its time.
     """
+
+    n_components: int = 100
+    _: KW_ONLY
+    n_targets: int = 3
+    mu: float = 0.5
+    loss: str = "squared_hinge"
+    n_impostors: int = 50
+    max_iter: int = 50
+    refresh: int = 10
+    tol: float = 1e-4
+    max_rank: int = 3000
+    random_state: Any = None
+    verbose: int = 0
 
     _parameter_constraints: ClassVar[dict] = {
         **ReducedBaseline._parameter_constraints,
@@ -80,33 +90,6 @@ class LMNN(ReducedBaseline):
         "refresh": [POSITIVE_INTEGER],
         "tol": [NONNEGATIVE_REAL],
     }
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        n_targets: int = 3,
-        mu: float = 0.5,
-        loss: str = "squared_hinge",
-        n_impostors: int = 50,
-        max_iter: int = 50,
-        refresh: int = 10,
-        tol: float = 1e-4,
-        max_rank: int = 3000,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.n_components = n_components
-        self.n_targets = n_targets
-        self.mu = mu
-        self.loss = loss
-        self.n_impostors = n_impostors
-        self.max_iter = max_iter
-        self.refresh = refresh
-        self.tol = tol
-        self.max_rank = max_rank
-        self.random_state = random_state
-        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None) -> "LMNN":

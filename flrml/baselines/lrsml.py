@@ -1,6 +1,6 @@
 """LRSML: a low-rank bilinear similarity from pairs."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from flrml.spectrum import Spectrum
 NORM_ITERATIONS = 20
 
 
+@dataclass(eq=False, repr=False)
 class LRSML(ReducedBaseline):
     """Low-rank similarity metric learning (Liu et al., AAAI 2015).
 
@@ -56,11 +57,19 @@ class LRSML(ReducedBaseline):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The map L with similarity (L x)ᵀ(L x').
-    n_iter_ : int
-        Iterations done.
-    history_ : ndarray of shape (iterations + 1,)
-        Objective at W = I and after every iteration.
     """
+
+    n_components: int = 100
+    _: KW_ONLY
+    alpha: float = 1e-4
+    epsilon: float = 1e-2
+    rho: float = 1.0
+    max_iter: int = 60
+    tol: float = 1e-6
+    n_triplets: int = 5
+    max_rank: int = 500
+    random_state: Any = None
+    verbose: int = 0
 
     metric: ClassVar[str] = "cosine"
     _parameter_constraints: ClassVar[dict] = {
@@ -71,31 +80,6 @@ class LRSML(ReducedBaseline):
         "max_iter": [POSITIVE_INTEGER],
         "tol": [NONNEGATIVE_REAL],
     }
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        alpha: float = 1e-4,
-        epsilon: float = 1e-2,
-        rho: float = 1.0,
-        max_iter: int = 60,
-        tol: float = 1e-6,
-        n_triplets: int = 5,
-        max_rank: int = 500,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.n_components = n_components
-        self.alpha = alpha
-        self.epsilon = epsilon
-        self.rho = rho
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_triplets = n_triplets
-        self.max_rank = max_rank
-        self.random_state = random_state
-        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, triplets: Any = None, spectrum: Spectrum | None = None) -> "LRSML":

@@ -1,5 +1,6 @@
 """Neighbourhood components analysis, by scikit-learn, on the reduced data."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,13 +12,14 @@ from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL
 from flrml.spectrum import Spectrum
 
 
+@dataclass(eq=False, repr=False)
 class NCA(ReducedBaseline):
     """Neighbourhood components analysis (:class:`sklearn.neighbors.NeighborhoodComponentsAnalysis`).
 
     Raises the expected share of samples whose randomly chosen neighbour is of their class. It holds several dense
     n × n matrices: some thousand samples are the limit. All defaults are ours, and so is the start, the leading
     singular directions scaled so that the embedded rows have the root mean square length ``scale``: rows of unit
-    length are too close together for the neighbour probabilities to tell them apart.
+    length are too close together for the neighbour probabilities to distinguish them.
 
     Parameters
     ----------
@@ -36,32 +38,22 @@ class NCA(ReducedBaseline):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The map.
-    n_iter_ : int
-        Iterations done.
     history_ : ndarray of shape (0,)
         Empty: scikit-learn keeps no values.
     """
+
+    n_components: int = 100
+    _: KW_ONLY
+    scale: float = 3.0
+    max_iter: int = 15
+    max_rank: int = 200
+    random_state: Any = None
 
     _parameter_constraints: ClassVar[dict] = {
         **ReducedBaseline._parameter_constraints,
         "scale": [POSITIVE_REAL],
         "max_iter": [POSITIVE_INTEGER],
     }
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        scale: float = 3.0,
-        max_iter: int = 15,
-        max_rank: int = 200,
-        random_state: Any = None,
-    ):
-        self.n_components = n_components
-        self.scale = scale
-        self.max_iter = max_iter
-        self.max_rank = max_rank
-        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None) -> "NCA":

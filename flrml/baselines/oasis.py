@@ -1,5 +1,6 @@
 """OASIS: a bilinear similarity from a stream of triplets."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from flrml.spectrum import Spectrum
 BLOCK = 256  # triplets whose updates reach W together
 
 
+@dataclass(eq=False, repr=False)
 class OASIS(ReducedBaseline):
     """Online algorithm for scalable image similarity learning (Chechik et al., JMLR 2010).
 
@@ -51,11 +53,18 @@ class OASIS(ReducedBaseline):
         W, between rows that ``transform`` reduces.
     components_ : ndarray of shape (r, D)
         The reduction Uᵀ.
-    n_iter_ : int
-        Passes done.
-    history_ : ndarray of shape (iterations,)
-        Mean loss of the triplets of each pass, each before its own update.
+    history_ : ndarray of shape (n_iter_,)
+        Mean loss of the triplets of each pass, each before its update.
     """
+
+    C: float = 1e-4
+    _: KW_ONLY
+    n_passes: int = 1
+    psd: bool = False
+    n_triplets: int = 5
+    max_rank: int = 3000
+    random_state: Any = None
+    verbose: int = 0
 
     metric: ClassVar[str] = "bilinear"
     _parameter_constraints: ClassVar[dict] = {
@@ -64,25 +73,6 @@ class OASIS(ReducedBaseline):
         "n_passes": [POSITIVE_INTEGER],
         "psd": ["boolean"],
     }
-
-    def __init__(
-        self,
-        C: float = 1e-4,
-        *,
-        n_passes: int = 1,
-        psd: bool = False,
-        n_triplets: int = 5,
-        max_rank: int = 3000,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.C = C
-        self.n_passes = n_passes
-        self.psd = psd
-        self.n_triplets = n_triplets
-        self.max_rank = max_rank
-        self.random_state = random_state
-        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, triplets: Any = None, spectrum: Spectrum | None = None) -> "OASIS":

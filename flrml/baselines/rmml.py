@@ -1,5 +1,6 @@
 """RMML: the metric half-way on the geodesic between similar and dissimilar pairs."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from flrml.metric import POSITIVE_REAL, UNIT_INTERVAL
 from flrml.spectrum import Spectrum
 
 
+@dataclass(eq=False, repr=False)
 class RMML(ReducedBaseline):
     """Riemannian metric learning (Zhu et al., IJCAI 2018), for vectors.
 
@@ -44,28 +46,19 @@ class RMML(ReducedBaseline):
         The map L.
     """
 
+    n_components: int = 100
+    _: KW_ONLY
+    lam: float = 1e-2
+    t: float = 0.5
+    n_triplets: int = 5
+    max_rank: int = 3000
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict] = {
         **ReducedBaseline._parameter_constraints,
         "lam": [POSITIVE_REAL],
         "t": [UNIT_INTERVAL],
     }
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        lam: float = 1e-2,
-        t: float = 0.5,
-        n_triplets: int = 5,
-        max_rank: int = 3000,
-        random_state: Any = None,
-    ):
-        self.n_components = n_components
-        self.lam = lam
-        self.t = t
-        self.n_triplets = n_triplets
-        self.max_rank = max_rank
-        self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, triplets: Any = None, spectrum: Spectrum | None = None) -> "RMML":

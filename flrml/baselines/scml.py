@@ -1,5 +1,6 @@
 """SCML: a sparse combination of discriminative directions."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,10 +16,11 @@ from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, POSITIVE_REAL, UNIT
 from flrml.rows import product, row_blocks
 from flrml.spectrum import decompose
 
-KMEANS_ROWS = 20_000  # k-means sees a random part of more rows than that
+KMEANS_ROWS = 20_000  # k-means uses a random sample of more rows
 NEIGHBORHOODS = (50, 20)  # samples per class around a centre, for the first and the second round of bases
 
 
+@dataclass(eq=False, repr=False)
 class SCML(Baseline):
     """Sparse compositional metric learning, global form (Shi, Bellet & Sha, AAAI 2014).
 
@@ -62,11 +64,21 @@ class SCML(Baseline):
         The map L.
     weights_ : ndarray of shape (K,)
         Weights w of the directions.
-    n_iter_ : int
-        Steps done.
     history_ : ndarray
         Objective at w = 0 and at every check.
     """
+
+    n_components: int = 100
+    _: KW_ONLY
+    n_bases: int = 400
+    beta: float = 1e-5
+    gamma: float = 5e-3
+    n_steps: int = 100_000
+    check_every: int = 5000
+    shrinkage: float = 0.1
+    n_triplets: int = 5
+    random_state: Any = None
+    verbose: int = 0
 
     _parameter_constraints: ClassVar[dict] = {
         **Baseline._parameter_constraints,
@@ -77,31 +89,6 @@ class SCML(Baseline):
         "check_every": [POSITIVE_INTEGER],
         "shrinkage": [UNIT_INTERVAL],
     }
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        n_bases: int = 400,
-        beta: float = 1e-5,
-        gamma: float = 5e-3,
-        n_steps: int = 100_000,
-        check_every: int = 5000,
-        shrinkage: float = 0.1,
-        n_triplets: int = 5,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.n_components = n_components
-        self.n_bases = n_bases
-        self.beta = beta
-        self.gamma = gamma
-        self.n_steps = n_steps
-        self.check_every = check_every
-        self.shrinkage = shrinkage
-        self.n_triplets = n_triplets
-        self.random_state = random_state
-        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, triplets: Any = None) -> "SCML":
@@ -141,7 +128,7 @@ def dual_averaging(
     n_steps: int,
     check_every: int,
     random: np.random.RandomState,
-    say: Any = lambda message: None,
+    report: Any = lambda message: None,
 ) -> tuple[NDArray, list[float]]:
     """Weights w of the bases, the best seen at the checks, and the objective at w = 0 and at every check."""
     K = XB.shape[1]
@@ -159,7 +146,7 @@ def dual_averaging(
         w *= np.sqrt(t) / gamma
         if t % check_every == 0 or t == n_steps:
             history.append(objective(XB, T, w, beta))
-            say(f"step {t}/{n_steps}: objective {history[-1]:.6g}, {np.sum(w > 0)} bases")
+            report(f"step {t}/{n_steps}: objective {history[-1]:.6g}, {np.sum(w > 0)} bases")
             if history[-1] < best:
                 best, best_w = history[-1], w.copy()
     require_solution("SCML", best_w)
@@ -187,7 +174,7 @@ def local_bases(X: Any, label: NDArray, n_bases: int, shrinkage: float, random: 
     rows = np.sort(random.choice(n, KMEANS_ROWS, replace=False)) if n > KMEANS_ROWS else slice(None)
     kmeans = MiniBatchKMeans(n_centres, n_init=3, batch_size=2048, random_state=random).fit(X[rows])
     centres = kmeans.cluster_centers_.astype(X.dtype)
-    # Squared distance up to the centre's own length, which all samples share.
+    # Squared distance up to the length of the centre, which all samples share.
     distance = _squared_lengths(X)[:, None] - 2 * product(X, centres.T)
     found = []
     for size in NEIGHBORHOODS:
@@ -198,7 +185,7 @@ def local_bases(X: Any, label: NDArray, n_bases: int, shrinkage: float, random: 
 
 
 def discriminants(X: Any, label: NDArray, most: int, shrinkage: float) -> NDArray:
-    """Directions of unit length that tell classes apart, computed in the span of the rows."""
+    """Directions of unit length that separate classes, computed in the span of the rows."""
     reduced = Reduced.of(decompose(X), X.shape[0])
     Z = reduced.Z.astype(np.float64)
     classes, label = np.unique(label, return_inverse=True)

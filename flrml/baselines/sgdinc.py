@@ -1,5 +1,6 @@
 """SGDINC: stochastic steps on a metric that is kept in factors."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ ROWS_PER_UPDATE = 2**16
 GRAM_CUT = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-10}  # of a Gram matrix's eigenvalues
 
 
+@dataclass(eq=False, repr=False)
 class SGDINC(Baseline):
     """Stochastic gradient descent with low-rank factors of increments (Zhang & Zhang, AAAI 2017).
 
@@ -53,11 +55,19 @@ class SGDINC(Baseline):
         The map L = diag(√s) Qᵀ.
     weights_ : ndarray of shape (n_components,)
         Eigenvalues s of M.
-    n_iter_ : int
-        Steps done.
-    history_ : ndarray of shape (iterations,)
+    history_ : ndarray of shape (n_iter_,)
         Mean hinge of each batch before its step, plus λ tr(M).
     """
+
+    n_components: int = 100
+    _: KW_ONLY
+    eta: float = 100.0
+    lam: float = 1e-4
+    batch_triplets: int = 80
+    n_steps: int = 300
+    n_triplets: int = 5
+    random_state: Any = None
+    verbose: int = 0
 
     _parameter_constraints: ClassVar[dict] = {
         **Baseline._parameter_constraints,
@@ -66,27 +76,6 @@ class SGDINC(Baseline):
         "batch_triplets": [POSITIVE_INTEGER],
         "n_steps": [POSITIVE_INTEGER],
     }
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        eta: float = 100.0,
-        lam: float = 1e-4,
-        batch_triplets: int = 80,
-        n_steps: int = 300,
-        n_triplets: int = 5,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.n_components = n_components
-        self.eta = eta
-        self.lam = lam
-        self.batch_triplets = batch_triplets
-        self.n_steps = n_steps
-        self.n_triplets = n_triplets
-        self.random_state = random_state
-        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, triplets: Any = None) -> "SGDINC":

@@ -1,8 +1,7 @@
 """Training on a Dask cluster, for data that no single machine holds (``pip install flrml[dask]``).
 
-Nothing here is imported before an estimator is given a dask array. A *block* is a block of rows of that array: a
-NumPy array, a CSR matrix, or :class:`flrml.distributed.stored.StoredRows`, rows that stay on disk until they are
-asked for.
+This package is imported when an estimator gets a dask array. A *block* is a block of rows of that array: a NumPy
+array, a CSR matrix, or :class:`flrml.distributed.stored.StoredRows`, rows that stay on disk until they are read.
 """
 
 from flrml.distributed.closed_form import fit_ridge

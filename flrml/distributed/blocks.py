@@ -32,7 +32,7 @@ FAN_IN = 8  # futures that one task of a sum adds up
 
 
 def active_client() -> Client:
-    """Return the Dask client of this process, or raise an error that says how to get one."""
+    """Return the Dask client of this process, or raise an error with a remedy."""
     try:
         return default_client()
     except ValueError:
@@ -46,12 +46,7 @@ def active_client() -> Client:
 def without_work_stealing(client: Client) -> Iterator[None]:
     """Keep the scheduler from moving tasks to idle workers, which would send them the rows.
 
-    If the scheduler dies meanwhile, ClusterLostError takes the place of errors of the connection.
-
-    Parameters
-    ----------
-    client : Client
-        The client of the cluster.
+    If the scheduler dies meanwhile, ClusterLostError replaces errors of the connection.
     """
     try:
         stopped = client.run_on_scheduler(stop_work_stealing)
@@ -67,7 +62,7 @@ def without_work_stealing(client: Client) -> Iterator[None]:
 
 
 class RowBlocks:
-    """The row blocks of a dask array as futures, in their order, each at a worker of its own choice.
+    """The row blocks of a dask array as futures, in order, each assigned to a worker.
 
     Parameters
     ----------
@@ -107,7 +102,7 @@ class RowBlocks:
         self.shape = (int(self.bounds[-1]), int(X.shape[1]))
 
     def check(self, model: LowRankMetric, *, reset: bool = True) -> None:
-        """Check the shape of X as an estimator does in memory, and let it know the number of features."""
+        """Check the shape of X like an estimator in memory, and set its number of features."""
         n, n_features = self.shape
         name = type(model).__name__
         if n < 3:
@@ -153,7 +148,7 @@ class RowBlocks:
         return True
 
     def memory(self) -> float:
-        """Return the bytes that workers may take together, the least of them times their number."""
+        """Return the memory of all workers in bytes, from the smallest limit."""
         limits = [worker["memory_limit"] for worker in self.client.scheduler_info(n_workers=-1)["workers"].values()]
         return len(limits) * min((limit for limit in limits if limit), default=np.inf)
 
@@ -175,12 +170,12 @@ class RowBlocks:
         ]
 
     def scatter(self, value: Any, block: int | None = None) -> Future:
-        """Send a value of the client once: to the worker of a block, or to any worker, which passes it on."""
+        """Send a value of the client once: to the worker of a block, or to any worker, which forwards it."""
         choice: dict = {} if block is None else {"workers": [self.places[block]], "allow_other_workers": True}
         with warnings.catch_warnings():
             # A task that carries the value can be repeated when a worker dies; Dask advises against large ones.
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            return self.client.submit(_identity, value, **choice, pure=False)
+            return self.client.submit(identity, value, **choice, pure=False)
 
     def scatter_rows(self, values: Any) -> list[Future]:
         """Send each block its rows of an array of n rows."""
@@ -188,15 +183,15 @@ class RowBlocks:
         return [self.scatter(values[start:stop], block) for block, (start, stop) in bounds]
 
     def sum_future(self, parts: list[Future]) -> Future:
-        """Sum one array per block: every worker adds up those of its blocks, and sends one array."""
+        """Sum one array per block; every worker adds those of its blocks and sends one array."""
         return self._added(self.sums_by_worker(parts))
 
     def sums_by_worker(self, parts: list[Future]) -> list[Future]:
-        """Return sums of one array per block that remain to be added up, one of each worker, or of some of them."""
+        """Return partial sums of one array per block, at most one per worker."""
         by_worker: dict[str, list[Future]] = {}
         for place, part in zip(self.places[: len(parts)], parts, strict=True):
             by_worker.setdefault(place, []).append(part)
-        return self._added_but_few([self._added(own, [place]) for place, own in by_worker.items()])
+        return self._added_but_few([self._added(sums, [place]) for place, sums in by_worker.items()])
 
     def _added(self, parts: list[Future], workers: list[str] | None = None) -> Future:
         """Sum by a tree of tasks, so that few arrays are in memory at once."""
@@ -215,9 +210,9 @@ class RowBlocks:
         return [self.client.submit(add_up, group, **choice) for group in groups]
 
     def sum(self, parts: list[Future], *, small: bool = False) -> Any:
-        """Sum one array per block, on the client, which adds up the last few itself if they are small."""
+        """Sum one array per block on the client, which adds the last few itself if they are small."""
         totals = self.sums_by_worker(parts) if small else [self.sum_future(parts)]
-        # Futures that were deleted here would send a message, and the tasks that follow would wait behind it.
+        # Deleting futures here would send a message, and the following tasks would wait for it.
         self._summed = parts, totals
         return add_up(gather(self.client, totals))
 
@@ -233,7 +228,8 @@ def _holder(holders: Mapping[Any, Any], key: Any) -> str:
     return next(iter(found))
 
 
-def _identity(value: Any) -> Any:
+def identity(value: Any) -> Any:
+    """Return the value; a task that copies it to a worker."""
     return value
 
 

@@ -22,15 +22,15 @@ from flrml.neighbors import nearest
 from flrml.ridge.estimator import RidgeFLRML, check_classes
 from flrml.ridge.remote_rows import RemoteRows
 from flrml.ridge.scaling import EXACT_COLUMNS, EXACT_ROWS, ScaledRows, squares_of
-from flrml.ridge.supervision import Labels, class_contrasts
+from flrml.ridge.supervision import Contrasts, Labels, class_contrasts
 from flrml.rows import check_largest, is_dask, is_sparse, largest_value, take_rows
 from flrml.rows.binary import BinaryRows
 from flrml.rows.threads import one_blas_thread
 from flrml.rows.wide import is_wide
 
-SAMPLE_BYTES = 2 * 2**30  # of rows at most that parameters are chosen with
-WORTH_WORKERS = 2**26  # values of a sample from which on the workers multiply it
-SAMPLE_SHARE = 1 / 8  # of the memory of the workers that a sample may take
+SAMPLE_BYTES = 2 * 2**30  # largest sample that parameters are chosen with
+WORTH_WORKERS = 2**26  # values of a sample from which the workers multiply it
+SAMPLE_SHARE = 1 / 8  # share of the memory of the workers that a sample may take
 
 
 def fit_ridge(
@@ -41,28 +41,16 @@ def fit_ridge(
     groups: Any,
     callback: Callable[[RidgeFLRML], None] | None = None,
 ) -> RidgeFLRML:
-    """Fit :class:`flrml.RidgeFLRML` to a dask array.
+    """Fit :class:`flrml.RidgeFLRML` to a dask array; see its ``fit`` for the parameters.
 
     The result is that of the same fit in memory, up to the order in which floating-point numbers are added. Labels
-    in a dask array stay at the workers; a NumPy array of them is sent there.
+    in a dask array stay at the workers; a NumPy array of them is sent there. With groups, both are gathered on the
+    client. Triplets are refused: their rows would have to meet.
 
     Communicated, for Krylov blocks of p columns (at least d/4, 10 and, up to 150, the number of classes): D × p
     numbers from and to every worker for each of four or more blocks, and D × d once for the map. Parameters are
-    chosen with a sample of at most 10,000 rows, or 2 GB, which the client takes, or which stays at the workers if
-    its rows are heavy; then the blocks of its search are communicated as well. None of this depends on n.
-
-    Parameters
-    ----------
-    model : RidgeFLRML
-        The estimator.
-    X : dask array
-        Rows. Those from :func:`flrml.distributed.open_split` stay on disk.
-    y, groups
-        As for ``fit``; either may be a dask array. With groups, both are brought to the client.
-    triplets
-        Must be None: rows of one triplet would have to meet.
-    callback : callable, optional
-        As for ``fit``.
+    chosen with a sample of at most 10,000 rows, or 2 GB, on the client, or at the workers if its rows are heavy;
+    then the blocks of its search are communicated as well. None of this depends on n.
     """
     if triplets is not None:
         raise ValueError("RidgeFLRML learns from labels if X is a dask array; give y in place of triplets")
@@ -77,7 +65,7 @@ def fit_ridge(
         rows.check()
         n = rows.shape[0]
         most = n if model.max_samples is None else min(n, model.max_samples)
-        if most < n or n <= EXACT_ROWS:  # few rows are learned from on the client
+        if most < n or n <= EXACT_ROWS:  # few training rows are handled on the client
             drawn = supervision.draw(most, random)
             model._solve(rows[drawn], supervision.subset(drawn), random, callback)
         else:
@@ -116,13 +104,7 @@ class Summary:
 
 
 class ClusterRows(RemoteRows):
-    """The rows of a dask array, for RidgeFLRML.
-
-    Parameters
-    ----------
-    shards : Shards
-        The rows.
-    """
+    """The rows of a dask array, for RidgeFLRML."""
 
     def __init__(self, shards: Shards):
         self.shards = shards
@@ -131,7 +113,7 @@ class ClusterRows(RemoteRows):
 
     @functools.cached_property
     def summary(self) -> Summary:
-        """Facts about the rows, which workers gather from the start."""
+        """Facts about the rows; workers start to gather them at once."""
         return gather(self.shards.client, [self._found])[0]
 
     def check(self) -> None:
@@ -142,28 +124,24 @@ class ClusterRows(RemoteRows):
 
     @property
     def filled(self) -> float:
-        """Share of values that are stored."""
         return self.summary.nnz / max(self.shape[0] * self.shape[1], 1)
 
     @property
     def sample_rows(self) -> int:
-        """Number of rows that the client can take at most."""
         return max(3, int(SAMPLE_BYTES * self.shape[0] / max(self.summary.n_bytes, 1)))
 
     def squares(self) -> NDArray[np.float64]:
-        """Return the mean square of each feature."""
         return self.summary.squares / self.shape[0]
 
     def scaled(self, weights: NDArray, constant: float, scale: float, mean_square: float) -> ScaledRows:
-        """Return the rows with scaled features."""
         return ScaledBlocks(self, weights, constant, scale, mean_square)
 
     def __getitem__(self, rows: NDArray) -> Any:
-        """Take some rows to the client, in the form in which the blocks keep them."""
+        """Return some rows on the client, in the form of the blocks."""
         return self.shards.take(rows)
 
     def nearest(self, train: Any, test: Any, n_neighbors: int) -> tuple[NDArray, NDArray]:
-        """Find neighbours by cosine among rows of the client, each worker those of some test rows."""
+        """Find neighbours by cosine among rows of the client; each worker handles some test rows."""
         shards, n = self.shards, test.shape[0]
         parts = [take_rows(test, part) for part in np.array_split(np.arange(n), min(n, len(shards.places)))]
         found = gather(shards.client, shards.map(nearest, shards.scatter(train), parts, n_neighbors))
@@ -171,7 +149,7 @@ class ClusterRows(RemoteRows):
         return np.concatenate(indices), np.concatenate(distances)
 
     def sample(self, rows: NDArray) -> Any:
-        """Return some rows: on the client, or at the workers if products with them are worth the messages."""
+        """Return some rows: on the client, or at the workers if their products are expensive enough."""
         share, shape = len(rows) / self.shape[0], (len(rows), self.shape[1])
         room = SAMPLE_SHARE * self.shards.memory()
         small = shape[0] <= EXACT_ROWS or shape[1] <= EXACT_COLUMNS or share * self.summary.nnz < WORTH_WORKERS
@@ -184,20 +162,11 @@ class SampledRows(ClusterRows):
     """Rows of a sample, which stay at the workers."""
 
     def scaled(self, weights: NDArray, constant: float, scale: float, mean_square: float) -> SampledBlocks:
-        """Return the rows with scaled features."""
         return SampledBlocks(self, weights, constant, scale, mean_square)
 
 
 class CountedLabels:
-    """Labels in a dask array, which workers count from here on.
-
-    Parameters
-    ----------
-    shards : Shards
-        The rows.
-    y : dask array of shape (n_samples,)
-        Their labels.
-    """
+    """Labels of rows in a dask array, which workers count."""
 
     def __init__(self, shards: Shards, y: Any):
         if y.shape != shards.shape[:1]:
@@ -217,16 +186,8 @@ class CountedLabels:
         return classes, sizes
 
 
-class BlockLabels:
-    """Labels that stay with their rows, as supervision; see :class:`flrml.ridge.supervision.Labels`.
-
-    Parameters
-    ----------
-    shards : Shards
-        The rows.
-    y : CountedLabels or ndarray of shape (n_samples,)
-        Labels.
-    """
+class BlockLabels(Contrasts):
+    """Labels that stay with their rows, as supervision; ``y`` is counted already, or on the client."""
 
     def __init__(self, shards: Shards, y: "CountedLabels | NDArray"):
         self.shards, self.n_groups = shards, shards.shape[0]
@@ -240,12 +201,11 @@ class BlockLabels:
         self._contrasts = class_contrasts(self.size, self.size)
 
     def class_indicators(self, dtype: Any) -> RemoteMatrix:
-        """Return the indicators of the classes, of unit length."""
         found = self.shards.map(_indicators, self._label, (1 / self._root).astype(dtype))
         return RemoteMatrix(self.shards, [found], np.dtype(dtype), len(self.size))
 
     def contrast(self, Y: Any) -> Any:
-        """Raise: with labels, the solver needs the contrasts of the class means alone."""
+        """Raise: with labels, the solver needs only the contrasts of the class means."""
         raise NotImplementedError
 
     def scatters(self, Y: RemoteMatrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -256,7 +216,6 @@ class BlockLabels:
         return means.T @ means, means.T @ self._contrasts @ means
 
     def draw(self, size: int, random: np.random.RandomState) -> NDArray:
-        """Draw rows."""
         return draw_at_most(size, np.arange(self.shards.shape[0]), random)
 
     def subset(self, rows: NDArray) -> Labels:
@@ -268,15 +227,7 @@ class BlockLabels:
 
 
 class GroupedBlockLabels(BlockLabels):
-    """Labels of rows in groups; the client has both.
-
-    Parameters
-    ----------
-    shards : Shards
-        The rows.
-    labels : Labels
-        Labels and groups of all rows.
-    """
+    """Labels of rows in groups, both on the client."""
 
     def __init__(self, shards: Shards, labels: Labels):
         super().__init__(shards, labels.label)
@@ -296,7 +247,7 @@ def _check_supervision(model: RidgeFLRML, rows: ClusterRows, y: Any, groups: Any
         assert isinstance(labels, Labels)
         return GroupedBlockLabels(rows.shards, labels)
     found = BlockLabels(rows.shards, y if isinstance(y, CountedLabels) else model._check_labels(rows, y))
-    check_classification_targets(np.tile(found.classes, 3))  # of values that occur once, it warns
+    check_classification_targets(np.tile(found.classes, 3))  # it warns about values that occur once
     check_classes(len(found.classes), bool(found.size.max() > 1), False)
     return found
 

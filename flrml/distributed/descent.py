@@ -22,6 +22,7 @@ from flrml.distributed.spectral import BlockSpectrum, decompose, from_spectrum
 from flrml.distributed.waiting import gather
 from flrml.exceptions import SpectrumError
 from flrml.flrml import FLRML
+from flrml.loss import LossRows
 from flrml.spectrum import Spectrum
 from flrml.triplets import contrast_matrix, triplet_counts
 
@@ -34,10 +35,11 @@ def fit_flrml(
     spectrum: Spectrum | None,
     callback: Callable[[FLRML], None] | None,
 ) -> FLRML:
-    """Fit :class:`flrml.FLRML` to a dask array.
+    """Fit :class:`flrml.FLRML` to a dask array; see its ``fit`` for the parameters.
 
     The result is that of the same fit in memory, up to the order in which floating-point numbers are added. The
-    client has the labels, the triplets, U if D is the short side, and matrices of r × d.
+    client has the labels, the triplets, U if D is the short side, and matrices of r × d. Of a given spectrum, only
+    the shape is compared with X: a digest of X would need all of it on the client.
 
     Communicated, in numbers of 4 or 8 bytes, for B blocks: once, the Gram matrix of the short side (D² per worker
     if n > D; if n ≤ D every block visits the workers of all others), U Σ⁻¹ (D × r) or V to the workers, and
@@ -46,17 +48,6 @@ def fit_flrml(
     value, and 4 d² if the first step is too long. Rows of E, M, Z and R are never sent.
 
     Every worker holds its rows of V and Aᵀ V (n × r each over the cluster) and of E, M and Z for two points.
-
-    Parameters
-    ----------
-    model : FLRML
-        The estimator.
-    X : dask array
-        Rows.
-    y, triplets, callback
-        As for ``fit``; labels and triplets are brought to the client.
-    spectrum : Spectrum, optional
-        Decomposition of X. Only its shape is compared with X: a digest of X would need all of it on the client.
     """
     with without_work_stealing(active_client()):
         rows = RowBlocks(X)
@@ -88,16 +79,8 @@ def _decomposed(
     return from_spectrum(rows, spectrum)
 
 
-class BlockLossRows:
-    """Rows of V and Aᵀ V in blocks at the workers; see :class:`flrml.loss.LossRows`.
-
-    Parameters
-    ----------
-    spectrum : BlockSpectrum
-        V.
-    triplets : ndarray of shape (n_triplets, 3)
-        Row numbers.
-    """
+class BlockLossRows(LossRows):
+    """Rows of V and Aᵀ V in blocks at the workers."""
 
     def __init__(self, spectrum: BlockSpectrum, triplets: NDArray):
         self.rows, self.V, self.lift_blocks = spectrum.rows, spectrum.V, spectrum.lift
@@ -106,26 +89,22 @@ class BlockLossRows:
         self.contrasted = _contrast_rows(self.rows, self.V, contrasts, self.rank)
 
     def image(self, P: NDArray) -> list[Future]:
-        """Return the image of P; workers that have joined take their share from here on."""
+        """Return the image of P; workers that have joined get their share."""
         self.rows.rebalance()
         point = self.rows.scatter(P.astype(self.dtype, copy=False))
         return self.rows.map(_image, self.V, self.contrasted, point)
 
     def leading_image(self, rotation: NDArray) -> list[Future]:
-        """Return the image of the d leading directions, rotated."""
         return self.image(np.vstack((rotation, np.zeros((self.rank - len(rotation), len(rotation))))))
 
     def combine(self, E: list[Future], a: NDArray, EQ: list[Future], b: NDArray) -> list[Future]:
-        """Return the image E a + EQ b."""
         coefficients = self.rows.scatter((a.astype(self.dtype), b.astype(self.dtype)))
         return self.rows.map(_combine, E, EQ, coefficients)
 
     def map(self, function: Callable, *parts: Any) -> list[Future]:
-        """Apply a function to every block."""
         return self.rows.map(function, *parts)
 
     def sum(self, function: Callable, *parts: Any) -> NDArray:
-        """Sum the values of a function over all blocks."""
         return self.rows.sum(self.rows.map(function, *parts), small=True)
 
     def squared_coordinates(self, image: list[Future], rows: NDArray | None) -> NDArray:
@@ -136,11 +115,9 @@ class BlockLossRows:
         return (self.sum(_sum_of_squares, image, picked) / len(chosen))[None]
 
     def pull_back(self, image: list[Future], active: list[Future], q: NDArray) -> NDArray:
-        """Return G = Vᵀ R diag(q), summed over blocks."""
         return (self.sum(_pull_back, self.V, self.contrasted, image, active) * q).astype(np.float64)
 
     def lift(self, B: NDArray) -> NDArray:
-        """Return the map Lᵀ (D × d), on the client."""
         return np.ascontiguousarray(self.lift_blocks(B.astype(self.dtype)))
 
 
@@ -164,8 +141,8 @@ def _contrast_rows(rows: RowBlocks, V: list[Future], contrasts: sp.csr_matrix, r
     found: list[Future] = []
     at_once = max(1, len(rows.client.nthreads()))
     for start, stop in pairwise(rows.bounds):
-        own = contrasts[start:stop]
-        needed = np.unique(own.indices)
+        part = contrasts[start:stop]
+        needed = np.unique(part.indices)
         places = np.searchsorted(needed, rows.bounds)
         taken = [
             rows.client.submit(
@@ -180,7 +157,7 @@ def _contrast_rows(rows: RowBlocks, V: list[Future], contrasts: sp.csr_matrix, r
             if j > i
         ]
         local = sp.csr_matrix(
-            (own.data, np.searchsorted(needed, own.indices), own.indptr), shape=(stop - start, len(needed))
+            (part.data, np.searchsorted(needed, part.indices), part.indptr), shape=(stop - start, len(needed))
         )
         here = {"workers": [rows.places[len(found)]], "allow_other_workers": True, "pure": False}
         found.append(rows.client.submit(_mix, local, taken, rank, **here))
@@ -190,7 +167,7 @@ def _contrast_rows(rows: RowBlocks, V: list[Future], contrasts: sp.csr_matrix, r
 
 
 def _done(_: Any) -> None:
-    """Nothing: the task exists to be waited for."""
+    """Do nothing; the client waits for the task."""
 
 
 def _take(V: NDArray, numbers: NDArray) -> NDArray:

@@ -15,20 +15,12 @@ from flrml.distributed.waiting import gather
 from flrml.neighbors import nearest
 from flrml.rows import product
 
-ROWS_PER_PART = 4096  # of rows in memory that are compared with blocks
-LARGEST_IN_TASK = 64 * 2**20  # bytes of a map that the scheduler keeps
+ROWS_PER_PART = 4096  # rows in memory per part that is compared with blocks
+LARGEST_IN_TASK = 64 * 2**20  # bytes of the largest map that is part of a task
 
 
 def embed(X: Any, components: NDArray) -> da.Array:
-    """Return X Lᵀ as a dask array with the blocks of X. The map is sent to the workers once.
-
-    Parameters
-    ----------
-    X : dask array of shape (n_samples, n_features)
-        Rows; blocks may be sparse.
-    components : ndarray of shape (n_components, n_features)
-        The map L.
-    """
+    """Return X Lᵀ as a dask array with the blocks of X; the map L is sent to the workers once."""
     if X.shape[1] != components.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features, but the map is expecting {components.shape[1]} features")
     if len(X.chunks[1]) > 1:
@@ -44,7 +36,7 @@ def embed(X: Any, components: NDArray) -> da.Array:
 
 
 def _send(client: Client, array: NDArray) -> Future:
-    """Send an array to the workers: a small one in a task, which is done again if its worker dies."""
+    """Send an array to the workers; a small one as a task, which is repeated if its worker dies."""
     if array.nbytes <= LARGEST_IN_TASK:
         return client.submit(np.asarray, array, pure=False)
     return client.scatter([array], hash=False, broadcast=True)[0]
@@ -55,12 +47,7 @@ def nearest_in_blocks(
 ) -> tuple[NDArray, NDArray]:
     """Find the nearest training rows of each test row; blocks of test rows visit the blocks of training rows.
 
-    Parameters
-    ----------
-    train, test : dask array, or rows in memory
-        At least one of them a dask array.
-    n_neighbors, metric, W
-        See :func:`flrml.neighbors.nearest`.
+    At least one of ``train`` and ``test`` is a dask array; see :func:`flrml.neighbors.nearest`.
     """
     client = active_client()
     train_parts, train_sizes = _parts(train)

@@ -1,7 +1,7 @@
 """M-FLRML on row blocks: the client learns, the workers keep the rows.
 
-A mini-batch has a few hundred rows. The client draws them, takes them from their workers and learns from them as
-from rows in memory, so that the result is that of memory for any blocks and workers.
+A mini-batch has a few hundred rows. The client draws them, fetches them from their workers and learns from them as
+from rows in memory, so that the result does not depend on blocks and workers.
 """
 
 from collections.abc import Callable
@@ -24,26 +24,12 @@ def fit_mflrml(
     *,
     reset: bool,
 ) -> MFLRML:
-    """Learn from mini-batches of a dask array.
+    """Learn from mini-batches of a dask array, from an empty map if ``reset`` is set; see :meth:`flrml.MFLRML.fit`.
 
     Communicated in a mini-batch: its rows, at most three times ``batch_triplets`` or d + 10 of them, to the client;
-    ones and zeros as 4 bytes for each one, or run of ones if they are stored so. The number of workers makes no
-    difference, neither to this nor to the time: they are for data that one machine does not hold.
-
-    Parameters
-    ----------
-    model : MFLRML
-        The estimator.
-    X : dask array
-        Rows. Blocks from :func:`flrml.distributed.open_split` stay on disk but for the rows of mini-batches.
-    y, triplets
-        As for ``fit``; both are brought to the client.
-    n_batches : int
-        Mini-batches.
-    callback : callable, optional
-        Called with the estimator after every mini-batch.
-    reset : bool
-        Start again from an empty map.
+    binary rows as 4 bytes for each one or run of ones. Neither this nor the time depends on the number of workers,
+    which are for data that one machine cannot hold. Labels and triplets are gathered on the client. Of blocks from
+    :func:`flrml.distributed.open_split`, only the rows of mini-batches are read.
     """
     with without_work_stealing(active_client()):
         rows = Shards(RowBlocks(X))

@@ -20,7 +20,7 @@ from flrml.distributed.stored import open_together
 from flrml.distributed.waiting import gather
 from flrml.ridge.arrays import combine, inner, leading, random_columns
 from flrml.ridge.krylov import Block, next_block
-from flrml.ridge.sample_matrices import DualSampleArrays
+from flrml.ridge.sample_matrices import DualSampleArrays, SampleMatrices
 from flrml.ridge.scaling import ScaledRows
 from flrml.ridge.subspace import Subspace, orthonormal_coordinates
 from flrml.rows import product, product_transposed
@@ -37,9 +37,9 @@ class RemoteMatrix:
     pieces : list of lists of futures
         Rows of each piece in each shard.
     dtype : dtype
-        Of the pieces.
+        Type of the pieces.
     n_columns : int
-        Number of columns; those of images only the workers know, which is 0 here.
+        Number of columns; 0 for images, whose number only the workers know.
     """
 
     shards: Shards
@@ -58,7 +58,7 @@ class RemoteMatrix:
         return [list(parts) for parts in zip(*self.pieces, strict=True)]
 
     def __getitem__(self, rows: NDArray) -> NDArray:
-        """Bring some rows to the client."""
+        """Return some rows on the client."""
         places, parts = self.shards.pick(_take, rows, self.by_shard)
         found = np.concatenate(parts)
         out = np.empty_like(found)
@@ -68,7 +68,7 @@ class RemoteMatrix:
 
 @dataclass(frozen=True)
 class RemoteBlock:
-    """A :class:`flrml.ridge.krylov.Block` at a worker, and its small part on its own."""
+    """A :class:`flrml.ridge.krylov.Block` at a worker, and its small matrix as a separate future."""
 
     block: Future
     along: Future
@@ -78,9 +78,9 @@ class ScaledBlocks(ScaledRows):
     """Scaled rows whose blocks are at workers; see :class:`flrml.ridge.scaling.ScaledRows`."""
 
     def matrices(self, rows: NDArray | None) -> "RemoteMatrices":
-        """Return the operations on sample matrices; all rows are learned from."""
+        """Return the operations on sample matrices; all rows are training rows."""
         if rows is not None:
-            raise ValueError("some of the rows at workers cannot be learned from alone; take a sample")
+            raise ValueError("remote rows cannot be split into training and validation rows; take a sample")
         return DualRemoteMatrices(self) if self.has_many_columns else RemoteMatrices(self)
 
 
@@ -93,7 +93,7 @@ class SampledBlocks(ScaledRows):
         return DualRemoteMatrices(ScaledBlocks(self.X, self.weights, self.constant, self.scale, self.mean_square))
 
     def matrices(self, rows: NDArray | None) -> DualSampleArrays:
-        """Return the operations on sample matrices; directions are known by their duals."""
+        """Return the operations on sample matrices; directions are represented by their duals."""
         return DualSampleArrays(self, rows, whole=False, formed=False)
 
     def gram_times(self, R: NDArray) -> NDArray:
@@ -109,14 +109,8 @@ class SampledBlocks(ScaledRows):
         return RemoteMatrix(shards, [shards.scatter_rows(R)], self.dtype, R.shape[1])
 
 
-class RemoteMatrices:
-    """Operations on sample matrices at the workers.
-
-    Parameters
-    ----------
-    X : ScaledBlocks of shape (n_samples, n_features)
-        The data.
-    """
+class RemoteMatrices(SampleMatrices):
+    """Operations on sample matrices at the workers."""
 
     def __init__(self, X: ScaledBlocks):
         self.X, self.shards = X, X.X.shards
@@ -125,49 +119,45 @@ class RemoteMatrices:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether there are few columns, and not too many zeros to store."""
         return self.X.is_narrow
 
     def dense(self) -> RemoteMatrix:
-        """Return the rows as dense matrices at the workers."""
         found = self.shards.map(_dense, self.shards.futures, self._weights, self.X.constant)
         return RemoteMatrix(self.shards, [found], self.X.dtype, self.X.shape[1])
 
     def random(self, width: int, seed: int) -> Any:
-        """Return random columns; the workers make them."""
+        """Return random columns, made by the workers."""
         found = self.shards.map(_random, self.shards.spans, seed, width, self.X.dtype)
         return RemoteMatrix(self.shards, [found], self.X.dtype, width)
 
     def side_by_side(self, pieces: list[Any]) -> Any:
-        """Return [P₁ P₂ …]."""
         found = [part for P in pieces for part in P.pieces]
         return RemoteMatrix(self.shards, found, self.X.dtype, sum(P.n_columns for P in pieces))
 
     def train_rows(self, E: Any) -> Any:
-        """Return E: all rows are learned from."""
+        """Return E: all rows are training rows."""
         return E
 
     def sums(self, B: Any) -> Any:
-        """Return Xᵀ B, in parts that are to be added up."""
+        """Return Xᵀ B in partial sums."""
         return self.product_transposed(B)
 
     def leading(self, sums: Any, number: int) -> Any:
-        """Return the leading directions of sums, with their lengths."""
         return [self._submit(_leading, sums, number)]
 
     def next_block(self, blocks: list[RemoteBlock], sums: list[Future]) -> RemoteBlock:
-        """Return what sums add to blocks; one worker keeps all of them."""
+        """Return the block that sums add; one worker keeps all blocks."""
         found = self._submit(_next_block, [earlier.block for earlier in blocks], sums)
         return RemoteBlock(found, self._submit(_along, found))
 
     def is_empty(self, block: RemoteBlock) -> bool:
-        """Return False: what is not known yet is not waited for, and products with no columns take no time."""
+        """Return False without waiting for the block; products without columns take no time."""
         return False
 
     def product(self, block: RemoteBlock) -> RemoteMatrix:
         """Return X V for the directions V of a block.
 
-        It waits for the block before, so that workers that join take their share from the next block on.
+        It waits for the previous block, so that workers that join get their share from the next block on.
         """
         shards = self.shards
         if self._last is not None:
@@ -178,31 +168,18 @@ class RemoteMatrices:
         return RemoteMatrix(shards, [shards.map(_times, shards.futures, copies, self._weights)], self.X.dtype)
 
     def product_transposed(self, E: RemoteMatrix) -> list[Future]:
-        """Return Xᵀ E, in parts that are to be added up."""
+        """Return Xᵀ E in partial sums."""
         shards = self.shards
         return shards.sums_by_worker(shards.map(_transposed_times, shards.futures, E.by_shard, self._weights))
 
-    def along(self, block: RemoteBlock) -> Future:
-        """Return the inner products of earlier directions with the sums of a block."""
-        return block.along
-
     def last_column(self, blocks: list[RemoteBlock] | None, images: list[RemoteMatrix]) -> Future:
-        """Return the scatter of the images in the directions of the last block."""
         parts = self.side_by_side(images).by_shard
         return self.shards.sum_future(self.shards.map(_inner, parts))
 
     def gather(self, matrices: list[Future]) -> list[NDArray[np.float64]]:
-        """Bring small matrices to the client."""
         return gather(self.shards.client, matrices)
 
-    def subspace(
-        self, blocks: list[RemoteBlock] | None, images: list[RemoteMatrix], columns: list[Future]
-    ) -> Subspace:
-        """Return the subspace of blocks."""
-        return Subspace(self.side_by_side(images), self, columns, blocks)
-
     def lift(self, blocks: list[RemoteBlock] | None, C: NDArray) -> NDArray:
-        """Return [V₁ V₂ …] C, on the client."""
         if blocks is None:
             return C
         (found,) = gather(self.shards.client, [self._submit(_lift, [block.block for block in blocks], C)])
@@ -221,24 +198,21 @@ class DualRemoteMatrices(RemoteMatrices):
     """
 
     def sums(self, B: Any) -> RemoteMatrix:
-        """Return B, which stands for Xᵀ B."""
+        """Return B, which represents Xᵀ B."""
         return self._matrix(self.shards.map(np.hstack, B.by_shard), B.n_columns)
 
     def leading(self, sums: Any, number: int) -> RemoteMatrix:
-        """Return B with Xᵀ B the leading directions of sums, with their lengths."""
         (G,) = gather(self.shards.client, [self._submit(_gram, super().product_transposed(sums))])
         return self._combine([sums], np.linalg.eigh(G)[1][:, -number:])
 
     def next_block(self, blocks: list[Any], sums: Any) -> Any:
-        """Return what sums add to blocks."""
         return next_block(blocks, sums, self._inner, self._combine)
 
     def is_empty(self, block: Any) -> bool:
-        """Return whether a block has no directions."""
         return block.directions.n_columns == 0
 
     def product(self, block: Any) -> RemoteMatrix:
-        """Return K A; workers that have joined take their share from here on."""
+        """Return K A; workers that have joined get their share."""
         self.shards.rebalance()
         return self.gram_times(block.directions)
 
@@ -249,11 +223,10 @@ class DualRemoteMatrices(RemoteMatrices):
         return self._matrix(shards.map(_times, shards.futures, copies, self._weights), B.n_columns)
 
     def product_transposed(self, E: RemoteMatrix) -> Any:
-        """Return E, which stands for Xᵀ E."""
+        """Return E, which represents Xᵀ E."""
         return E
 
     def last_column(self, blocks: list[Any] | None, images: list[RemoteMatrix]) -> Any:
-        """Return [A₁ A₂ …]ᵀ K A_j for the last block."""
         return self._inner([block.directions for block in blocks or ()], images[-1])
 
     def gather(self, matrices: list[Any]) -> list[NDArray[np.float64]]:
@@ -261,7 +234,6 @@ class DualRemoteMatrices(RemoteMatrices):
         return matrices
 
     def subspace(self, blocks: list[Any] | None, images: list[RemoteMatrix], columns: list[Any]) -> Subspace:
-        """Return the subspace in orthonormal directions."""
         C = orthonormal_coordinates(columns, self.X.dtype)
         E = self._combine(images, C)
         dual = self._combine([block.directions for block in blocks or ()], C)

@@ -13,13 +13,13 @@ import scipy.sparse as sp
 from distributed import Future
 from numpy.typing import NDArray
 
-from flrml.distributed.blocks import FAN_IN, RowBlocks
+from flrml.distributed.blocks import FAN_IN, RowBlocks, identity
 from flrml.distributed.stored import open_together
 from flrml.distributed.waiting import gather
 from flrml.rows import take_rows
 from flrml.rows.binary import BinaryRows
 
-LEAST_SHARDS = 2  # of a lone worker with one thread, so that one that joins takes one over
+LEAST_SHARDS = 2  # of a single worker with one thread, so that one that joins can take one
 
 
 class Shards(RowBlocks):
@@ -67,19 +67,19 @@ class Shards(RowBlocks):
         parts = y.rechunk((tuple(stop - start for start, stop in spans),)).to_delayed().ravel()
         by_span = dict(zip(spans, parts, strict=True))
         return [
-            self.client.compute([by_span[span] for span in own], workers=[place], allow_other_workers=True)
-            for place, own in zip(self.places, self.spans, strict=True)
+            self.client.compute([by_span[span] for span in spans], workers=[place], allow_other_workers=True)
+            for place, spans in zip(self.places, self.spans, strict=True)
         ]
 
     def broadcast(self, value: Future) -> list[Future]:
-        """Pass a value to all workers, each of which sends it to a few others; return the one of each shard."""
+        """Send a value to all workers along a tree; return the copy for each shard."""
         workers = list(dict.fromkeys(self.places))
         copies = [value]
         if len(workers) > FAN_IN:
             for number, worker in enumerate(workers):
                 parent = copies[number // FAN_IN]  # the value itself, then the copies of earlier workers
                 copies.append(
-                    self.client.submit(_passed_on, parent, workers=[worker], allow_other_workers=True, pure=False)
+                    self.client.submit(identity, parent, workers=[worker], allow_other_workers=True, pure=False)
                 )
             held = dict(zip(workers, copies[1:], strict=True))
             return [held[place] for place in self.places]
@@ -118,12 +118,12 @@ class Shards(RowBlocks):
         return np.concatenate([located[number][0] for number in chosen]), gather(self.client, futures)
 
     def take(self, rows: NDArray) -> Any:
-        """Bring some rows to the client, in the form in which the blocks keep them."""
+        """Return some rows on the client, in the form of the blocks."""
         places, parts = self.pick(_take, rows, self.futures)
         return take_rows(stack_rows(parts), np.argsort(places, kind="stable"))
 
     def sample(self, rows: NDArray) -> "Shards":
-        """Return some rows, in ascending order, as shards of their own; they stay at their workers."""
+        """Return some rows, in ascending order, as shards that stay at their workers."""
         found = copy(self)
         located = self.locate(rows)
         chosen = [number for number, (places, _) in enumerate(located) if len(places)]
@@ -137,7 +137,7 @@ class Shards(RowBlocks):
         return found
 
     def __getitem__(self, rows: NDArray) -> Any:
-        """Bring some rows to the client, as an array or a CSR matrix."""
+        """Return some rows on the client, as an array or a CSR matrix."""
         return self.take(rows)[:]
 
 
@@ -160,7 +160,3 @@ def _take(numbers: NDArray, blocks: list[Any]) -> Any:
             parts.append(take_rows(rows, wanted))
         start = end
     return stack_rows(parts)
-
-
-def _passed_on(value: Any) -> Any:
-    return value

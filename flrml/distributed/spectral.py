@@ -24,6 +24,7 @@ from flrml.distributed.stored import opened
 from flrml.distributed.waiting import gather
 from flrml.rows import cross_gram, gram_of_columns, product, product_transposed
 from flrml.spectrum import (
+    Range,
     Spectrum,
     choose_method,
     column_signs,
@@ -47,7 +48,7 @@ class BlockSpectrum:
     singular_values : ndarray of shape (r,)
         In descending order.
     basis : ndarray or None
-        U (D × r) or V (n × r) as ``side`` says; None if V is at the workers only.
+        U (D × r) or V (n × r), see ``side``; None if V is at the workers only.
     side : {"left", "right"}
         Which side that is.
     V : list of futures
@@ -82,7 +83,7 @@ class BlockSpectrum:
         return rows.sum(rows.map(_lift, rows.futures, left, rows.scatter(B)))
 
     def collect(self, fingerprint: str) -> Spectrum:
-        """Return the same on the client, to be saved or used with data in memory; n × r must fit there."""
+        """Return the same on the client, which must have room for n × r numbers."""
         client = self.rows.client
         basis = self.basis if self.basis is not None else np.concatenate(gather(client, self.V))
         dual = None if self.dual is None else np.concatenate(gather(client, self.dual))
@@ -97,17 +98,7 @@ def decompose(
     smallest: float = 0.0,
     random: np.random.RandomState | None = None,
 ) -> BlockSpectrum:
-    """Decompose row blocks.
-
-    Parameters
-    ----------
-    rows : RowBlocks
-        X.
-    max_rank, method, smallest
-        See :func:`flrml.decompose`.
-    random : RandomState
-        Source of randomness for the randomized method.
-    """
+    """Decompose row blocks; see :func:`flrml.decompose` for the parameters."""
     n, n_features = rows.shape
     method = choose_method(method, n, n_features, max_rank)
     settings = {"max_rank": max_rank, "method": method, "smallest": smallest}
@@ -128,20 +119,9 @@ def decompose(
 def decompose_stored(
     X: Any, max_rank: int, *, operator: Callable[[Any], Any] | None, smallest: float, seed: int, fingerprint: str
 ) -> Spectrum:
-    """Decompose a dask array and bring the result to the client, to be saved.
+    """Decompose a dask array through a class of operators, or as it is, with the result on the client.
 
-    Parameters
-    ----------
-    X : dask array
-        Rows.
-    max_rank, smallest
-        See :func:`flrml.decompose`.
-    operator : class of operators, optional
-        Decompose the rows through it.
-    seed : int
-        Seed of the randomized method.
-    fingerprint : str
-        Digest of the same rows on disk.
+    ``fingerprint`` is the digest of the same rows on disk; for the other parameters see :func:`flrml.decompose`.
     """
     rows = RowBlocks(X).through(operator)
     found = decompose(rows, max_rank, smallest=smallest, random=np.random.RandomState(seed))
@@ -149,34 +129,25 @@ def decompose_stored(
 
 
 def from_spectrum(rows: RowBlocks, spectrum: Spectrum) -> BlockSpectrum:
-    """Distribute a decomposition that the client has to the rows that it was made from.
-
-    Parameters
-    ----------
-    rows : RowBlocks
-        X.
-    spectrum : Spectrum
-        Its decomposition.
-    """
+    """Distribute a decomposition on the client to the row blocks that it belongs to."""
     values, basis = spectrum.singular_values, spectrum.basis
     V = _left_blocks(rows, basis, values, spectrum.side)
     dual = None if spectrum.dual is None else rows.scatter_rows(spectrum.dual)
     return BlockSpectrum(rows, values, basis, spectrum.side, V, dual, spectrum.settings)
 
 
-class BlockRange:
-    """Tall matrices as lists of row blocks at the workers; see :class:`flrml.spectrum.Range`."""
+class BlockRange(Range):
+    """Sample matrices as lists of row blocks at the workers."""
 
     def __init__(self, rows: RowBlocks):
         self.rows, self.shape = rows, rows.shape
 
     def random(self, width: int, random: np.random.RandomState) -> list[Future]:
-        """Return a tall matrix of Gaussian numbers."""
         sizes = enumerate(self.rows.sizes)
         return [self.rows.scatter(random.standard_normal((size, width)), block) for block, size in sizes]
 
     def gram_times(self, Q: list[Future]) -> list[Future]:
-        """Return X (Xᵀ Q), some columns at a time; the D × 256 sums go from worker to worker."""
+        """Return X (Xᵀ Q), some columns at a time; workers send one another the D × 256 sums."""
         rows = self.rows
         (n_columns,) = gather(rows.client, [rows.client.submit(_n_columns, Q[0], pure=False)])
         pieces = []
@@ -186,19 +157,15 @@ class BlockRange:
         return rows.map(_side_by_side, *pieces)
 
     def inner(self, Y: list[Future], Z: list[Future]) -> NDArray:
-        """Return YᵀZ."""
         return self.rows.sum(self.rows.map(_inner, Y, Z))
 
     def squared_lengths(self, Y: list[Future]) -> NDArray:
-        """Return the squared length of each column of Y."""
         return self.rows.sum(self.rows.map(_squared_lengths, Y))
 
     def times(self, Y: list[Future], B: NDArray) -> list[Future]:
-        """Return Y B."""
         return self.rows.map(_times, Y, self.rows.scatter(B))
 
     def divide(self, Y: list[Future], R: NDArray) -> list[Future]:
-        """Return Y R⁻¹."""
         return self.times(Y, scipy.linalg.solve_triangular(R, np.eye(len(R)), check_finite=False))
 
 

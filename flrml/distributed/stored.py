@@ -22,15 +22,18 @@ from flrml.datasets.meta import describe
 from flrml.datasets.weighting import unit_rows
 from flrml.files import write_json
 from flrml.rows import BinaryRows, RowOperator, is_sparse, row_blocks
+from flrml.rows.layout import BLOCK_BYTES
 
-BLOCK_BYTES = 64 * 2**20
-TOGETHER_BYTES, TOGETHER_SHARE = 256 * 2**20, 1 / 16  # of neighbouring blocks read as one; of a worker's memory
+TOGETHER_BYTES, TOGETHER_SHARE = (
+    256 * 2**20,
+    1 / 16,
+)  # largest neighbouring blocks read as one, and their share of a worker's memory
 
 
 class StoredRows:
-    """Some rows of a prepared split, left on disk until they are asked for.
+    """Some rows of a prepared split, left on disk until they are read.
 
-    It travels as a path and two row numbers; every worker opens the files itself, so all must see the folder.
+    It is sent as a path and two row numbers; every worker opens the files itself and needs access to the folder.
 
     Parameters
     ----------
@@ -38,8 +41,8 @@ class StoredRows:
         The ``train`` or ``test`` folder of a prepared data set.
     start, stop : int
         First row, and the row after the last.
-    shape, dtype
-        Of these rows.
+    n_columns, dtype
+        Number of columns and type of the rows.
     """
 
     ndim = 2
@@ -52,7 +55,7 @@ class StoredRows:
         return self.shape[0]
 
     def open(self) -> Any:
-        """The rows as a memory map, a CSR matrix on memory maps, or BinaryRows; nothing is read."""
+        """Return the rows as a memory map, a CSR matrix on memory maps, or BinaryRows, without reading them."""
         X = _open_once(self.path)
         _release_pages(X)
         if not is_sparse(X):
@@ -73,14 +76,14 @@ class StoredRows:
         return entries * (X.stored.itemsize if isinstance(X, BinaryRows) else X.indices.itemsize + X.data.itemsize)
 
     def __getitem__(self, key: Any) -> Any:
-        """Rows in memory, dense or CSR; a second index takes columns of them."""
+        """Return rows in memory, dense or CSR; a second index takes columns."""
         rows, columns = key if isinstance(key, tuple) else (key, slice(None))
         taken = self.open()[rows]
         taken = taken.copy() if sp.issparse(taken) else np.array(taken)
         return taken if isinstance(columns, slice) and columns == slice(None) else taken[:, columns]
 
     def astype(self, dtype: Any, **_: Any) -> Any:
-        """All rows in memory, of another type."""
+        """Return all rows in memory, of another type."""
         return self[:].astype(dtype)
 
 
@@ -144,24 +147,24 @@ def open_together(blocks: list[Any]) -> Iterator[Any]:
 
 
 def _together_bytes() -> float:
-    """Return the bytes of blocks on disk that are read as one at most: they count as memory of the worker."""
+    """Return the largest size of blocks on disk that are read as one; they count as memory of the worker."""
     try:
         limit = get_worker().memory_manager.memory_limit
-    except ValueError:  # this process is no worker
+    except ValueError:  # not a worker
         limit = None
     return min(TOGETHER_BYTES, TOGETHER_SHARE * limit) if limit else TOGETHER_BYTES
 
 
 def open_split(path: str | os.PathLike, rows_per_block: int | None = None) -> tuple[da.Array, np.ndarray]:
-    """Open a prepared split as a dask array whose blocks stay on disk until rows are asked for.
+    """Open a prepared split as a dask array whose blocks stay on disk until rows are read.
 
     Parameters
     ----------
     path : path
-        The ``train`` or ``test`` folder of a prepared data set, at a place that all workers see.
+        The ``train`` or ``test`` folder of a prepared data set, accessible to all workers.
     rows_per_block : int, optional
-        Rows of a block. If it is left out, blocks have about 64 MB, and equal numbers of values as far as can be,
-        so that workers with as many blocks have as much to do.
+        Rows of a block. If it is left out, blocks have about 64 MB, and about equal numbers of values, so that
+        workers with as many blocks have equal work.
 
     Returns
     -------
@@ -205,7 +208,7 @@ def prepare(parts: dict[str, tuple[Any, Any]], out: str | os.PathLike, *, name: 
     Parameters
     ----------
     parts : dict
-        ``"train"`` and ``"test"``, each a dask array and its labels, whole numbers from 0 on.
+        ``"train"`` and ``"test"``, each a dask array and its labels, integers from 0 on.
     out : path
         Folder to write.
     name : str, default="own"

@@ -1,4 +1,4 @@
-"""Wait for the workers of a Dask cluster, but not for ever."""
+"""Wait for the workers of a Dask cluster, with a limit."""
 
 import asyncio
 import concurrent.futures
@@ -12,10 +12,9 @@ from distributed.scheduler import KilledWorker
 from flrml.compat import free_stuck_tasks
 
 CLUSTER_POLL_SECONDS = 2.0
-PATIENCE_SECONDS = 45.0  # without a worker that runs
+PATIENCE_SECONDS = 45.0  # without a running worker
 
-
-SCHEDULER_IS_GONE = "the Dask scheduler is gone; start it again, connect to it and repeat"
+SCHEDULER_IS_GONE = "the Dask scheduler is gone; restart it, connect to it and repeat the fit"
 
 
 class ClusterLostError(RuntimeError):
@@ -23,7 +22,7 @@ class ClusterLostError(RuntimeError):
 
 
 def scheduler_is_gone(client: Client) -> bool:
-    """Tell whether the client has lost its scheduler; it notices a moment after a call has failed."""
+    """Return whether the client has lost its scheduler, which it notices a moment after a call has failed."""
     for _ in range(20):
         if client.status != "running":
             return True
@@ -34,34 +33,27 @@ def scheduler_is_gone(client: Client) -> bool:
 def gather(client: Client, futures: list[Future]) -> list[Any]:
     """Return the results of futures; raise ClusterLostError if no worker is left, or a task kills its workers.
 
-    Workers that join are waited for and used.
-
-    Parameters
-    ----------
-    client : Client
-        Client of the cluster.
-    futures : list of futures
-        Tasks.
+    Workers that join are used.
     """
-    # Results that are lost on their way are computed again, so that this takes as long as the computation may.
-    bring: Any = client.gather(futures, asynchronous=True)
+    # Results that are lost on the way are computed again, so there is no limit on the total time.
+    results: Any = client.gather(futures, asynchronous=True)
     loop: Any = client.loop
-    brought = asyncio.run_coroutine_threadsafe(bring, loop.asyncio_loop)
+    gathered = asyncio.run_coroutine_threadsafe(results, loop.asyncio_loop)
     try:
-        return _wait(client, brought)
+        return _wait(client, gathered)
     except KilledWorker as error:
         raise ClusterLostError(
-            "workers of the Dask cluster died again and again over the same task, as they do out of memory: use "
+            "workers of the Dask cluster died repeatedly on the same task, probably out of memory: use "
             "smaller blocks, or workers with more memory"
         ) from error
     except (concurrent.futures.CancelledError, CommClosedError) as error:
         if scheduler_is_gone(client):
             raise ClusterLostError(SCHEDULER_IS_GONE) from error
         raise ClusterLostError(
-            "a worker of the Dask cluster died with data that no task makes again; compute them anew and repeat"
+            "a worker of the Dask cluster died with data that no task can recompute; compute them again and repeat"
         ) from error
     finally:
-        brought.cancel()
+        gathered.cancel()
 
 
 def wait_for_worker(client: Client) -> None:
@@ -72,15 +64,15 @@ def wait_for_worker(client: Client) -> None:
         raise ClusterLostError("the Dask cluster has no workers; start some and repeat the fit") from error
 
 
-def _wait(client: Client, brought: concurrent.futures.Future) -> list[Any]:
+def _wait(client: Client, gathered: concurrent.futures.Future) -> list[Any]:
     """Wait for results while some worker runs: paused ones, over their memory limit, do not."""
     last_seen = time.monotonic()
     while True:
         try:
-            return brought.result(CLUSTER_POLL_SECONDS)
+            return gathered.result(CLUSTER_POLL_SECONDS)
         except TimeoutError:
-            if brought.done():
-                return brought.result()
+            if gathered.done():
+                return gathered.result()
             if client.status != "running":  # a new scheduler would not know these futures
                 raise ClusterLostError(SCHEDULER_IS_GONE) from None
             states = [worker["status"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]

@@ -1,6 +1,6 @@
-"""FLRML and M-FLRML as their authors' published MATLAB code has them.
+"""FLRML and M-FLRML as in the authors' published MATLAB code.
 
-The accuracies printed in the paper are those of this code, which departs from the paper in the ways listed here:
+The accuracies in the paper are those of this code, which departs from the paper in the ways listed here:
 the loss, the steps of a mini-batch, the rows that are decomposed (:mod:`flrml.reference.centering`) and the vote
 (:mod:`flrml.reference.vote`). Everything else is inherited from :class:`flrml.FLRML` and :class:`flrml.MFLRML`. Use
 these classes to reproduce the paper's figures, not to learn a metric.
@@ -38,9 +38,9 @@ MARGIN_SAMPLES = 100
 class ReferenceLoss(MarginLoss):
     """The margin loss with three departures, which end the descent after a few iterations.
 
-    * The margin comes from 100 random samples, where the paper takes the mean over all.
+    * The margin comes from 100 random samples; the paper takes the mean over all.
     * The gradient belongs to the active set before the step: the code refreshes λ after it.
-    * From the first step on, trials are compared with the hinge sum, where the paper compares values of f. The
+    * From the first step on, trials are compared with the hinge sum; the paper compares values of f. The
       hinge sum is lower, so that later trials fail and shrink to null steps, which count as convergence.
     """
 
@@ -68,7 +68,7 @@ class ReferenceLoss(MarginLoss):
 
 
 class ReferenceFLRML(FLRML):
-    """FLRML as the authors' code has it.
+    """FLRML as in the authors' code.
 
     Parameters and attributes are those of :class:`flrml.FLRML`. Two departures: the SVD is that of
     :class:`CenteredRows`, from :func:`decompose_centered`, and the loss is :class:`ReferenceLoss`.
@@ -84,7 +84,7 @@ class ReferenceFLRML(FLRML):
 
 
 class ReferenceMFLRML(MFLRML):
-    """M-FLRML as the authors' code has it.
+    """M-FLRML as in the authors' code.
 
     Parameters and attributes are those of :class:`flrml.MFLRML`. Each method that is overridden here is one
     departure from the paper.

@@ -1,4 +1,4 @@
-"""The rows that the authors' code decomposes: each has its own mean subtracted."""
+"""Rows with the mean of each row subtracted, which the authors' code decomposes."""
 
 from typing import Any
 
@@ -36,30 +36,25 @@ class CenteredRows(RowOperator):
         self.means = row_means(X)
 
     def product(self, B: NDArray) -> NDArray:
-        """Return the rows times B."""
         out = product(self.X, B)
         out -= np.outer(self.means, B.sum(axis=0)).astype(out.dtype)
         return out
 
     def product_transposed(self, R: NDArray) -> NDArray:
-        """Return the transposed rows times R."""
         out = product_transposed(self.X, R)
         out -= (self.means @ R).astype(out.dtype)
         return out
 
     def cross_gram(self, other: "CenteredRows") -> NDArray[np.float64]:
-        """Return the inner products with other rows, or with themselves."""
         G = gram(self.X) if other is self else cross_gram(self.X, other.X)
         G -= self.shape[1] * np.outer(self.means, other.means)
         return G
 
     def gram_of_columns(self) -> NDArray[np.float64]:
-        """Return the inner products of the columns."""
         across = product_transposed(self.X, self.means[:, None].astype(np.float64))
         return gram_of_columns(self.X) - (across + across.T - self.means @ self.means)
 
     def fingerprint(self) -> str:
-        """Return a digest of the content."""
         return f"{fingerprint(self.X)}-centered"
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 def farthest_vote(labels: NDArray, distances: NDArray) -> NDArray:
     """Choose the class with the largest sum of squared distances, so that farther neighbours weigh more.
 
-    The authors' code votes like this, where the paper says 5-NN; pass it as ``vote`` to
+    The authors' code votes like this; the paper describes 5-NN. Pass it as ``vote`` to
     :func:`flrml.knn_accuracy`.
 
     Parameters

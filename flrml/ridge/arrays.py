@@ -12,7 +12,7 @@ PIECE_ROWS = 2**14  # rows of a piece of work for a thread
 
 
 def random_columns(seed: int, start: int, stop: int, width: int) -> NDArray[np.float64]:
-    """Return rows ``start`` to ``stop`` of an endless matrix of random numbers, whatever the rows around them."""
+    """Return rows ``start`` to ``stop`` of an endless matrix of random numbers."""
     numbers = np.random.PCG64(seed)
     numbers.advance(start * width)  # a number takes one step
     return np.random.Generator(numbers).random((stop - start, width)) - 0.5
@@ -39,7 +39,7 @@ def combine(pieces: list[NDArray], C: NDArray) -> NDArray:
     C, out = C.astype(dtype), np.empty((n, C.shape[1]), dtype)
 
     def fill(part: slice) -> None:
-        # Memory is asked for once: Dask's workers give it back whenever an array is deleted, which takes time.
+        # One buffer for all blocks: Dask's workers return memory whenever an array is deleted, which takes time.
         both = np.empty((PRODUCT_ROWS, len(C)), dtype)
         for rows in _blocks(part):
             left = np.concatenate([P[rows] for P in pieces], axis=1, out=both[: rows.stop - rows.start])
@@ -55,5 +55,5 @@ def _blocks(part: slice) -> list[slice]:
 
 
 def leading(S: NDArray, number: int) -> NDArray:
-    """Return that many of the leading directions of the columns of S, with their lengths."""
+    """Return that many leading directions of the columns of S, with their lengths."""
     return combine([S], np.linalg.eigh(inner([S], S))[1][:, -number:])

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -26,6 +27,7 @@ AUTO = StrOptions({"auto"})
 SEARCHED = ("ridge", "within", "local", "rounds")  # parameters that the search chooses
 
 
+@dataclass(eq=False, repr=False)
 class RidgeFLRML(LowRankMetric):
     """Low-rank metric learning with ridge whitening, solved in closed form.
 
@@ -120,6 +122,20 @@ class RidgeFLRML(LowRankMetric):
     True
     """
 
+    n_components: int = 100
+    _: KW_ONLY
+    ridge: float | str = "auto"
+    within: float | str = "auto"
+    local: float | str = "auto"
+    rounds: int | str = "auto"
+    scale: float | str = "auto"
+    fit_intercept: bool | str = "auto"
+    margin: float = 0.1
+    max_samples: int | None = None
+    policy: SearchPolicy | None = None
+    random_state: Any = None
+    verbose: int = 0
+
     takes_dask = True
     _parameter_constraints: ClassVar[dict] = {
         "n_components": [POSITIVE_INTEGER],
@@ -135,35 +151,6 @@ class RidgeFLRML(LowRankMetric):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        ridge: float | str = "auto",
-        within: float | str = "auto",
-        local: float | str = "auto",
-        rounds: int | str = "auto",
-        scale: float | str = "auto",
-        fit_intercept: bool | str = "auto",
-        margin: float = 0.1,
-        max_samples: int | None = None,
-        policy: SearchPolicy | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.n_components = n_components
-        self.ridge = ridge
-        self.within = within
-        self.local = local
-        self.rounds = rounds
-        self.scale = scale
-        self.fit_intercept = fit_intercept
-        self.margin = margin
-        self.max_samples = max_samples
-        self.policy = policy
-        self.random_state = random_state
-        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(

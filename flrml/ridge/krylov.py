@@ -19,7 +19,7 @@ SAFE_SQUARED_LENGTH = 0.01  # at this length, rounding is magnified by at most t
 
 @dataclass(frozen=True)
 class Block:
-    """Orthonormal directions V_j, found from sums S = Xᵀ B beside the directions V₁, V₂, … of earlier blocks.
+    """Orthonormal directions V_j of the part of sums S = Xᵀ B that is orthogonal to earlier blocks V₁, V₂, ….
 
     Attributes
     ----------
@@ -44,11 +44,11 @@ class Krylov:
     Attributes
     ----------
     blocks : list
-        Blocks, where the data keep them.
+        Blocks, in memory or at a worker.
     images : list of sample matrices
         X V_j, for all rows.
     columns : list of small matrices
-        [V₁ V₂ … V_j]ᵀ XᵀX V_j for the rows that are learned from, where the data keep them.
+        [V₁ V₂ … V_j]ᵀ XᵀX V_j over the training rows, in memory or at a worker.
     """
 
     def __init__(self, matrices: "SampleMatrices"):
@@ -65,7 +65,7 @@ class Krylov:
                 sums = matrices.product_transposed(self.images[-1])
             block = matrices.next_block(self.blocks, sums)
             if number:
-                self.columns.append(matrices.along(block))
+                self.columns.append(block.along)
             if matrices.is_empty(block) and self.blocks:  # the space is complete
                 return
             self.blocks.append(block)
@@ -79,20 +79,11 @@ def next_block(
     inner: Callable[[list, Any], NDArray[np.float64]] = inner_of_arrays,
     combine: Callable[[list, NDArray], Any] = combine_arrays,
 ) -> Block:
-    """Return an orthonormal basis of what sums add to the directions of blocks.
+    """Return an orthonormal basis of the part of sums that is orthogonal to the directions of blocks.
 
-    What remains of the sums beside the directions is scaled to unit columns, so that the short ones count as well,
-    and made orthonormal by the eigenvectors of their inner products. A further pass removes what the division by
-    short lengths has brought back.
-
-    Parameters
-    ----------
-    blocks : list of Block
-        Earlier blocks.
-    sums : matrix of shape (D, p)
-        The sums S.
-    inner, combine : callable
-        Operations on matrices of D rows; see :mod:`flrml.ridge.arrays`.
+    That part is scaled to unit columns, so that short ones count as well, and made orthonormal by the eigenvectors
+    of their inner products. A second pass restores orthogonality after the division by short lengths. ``inner`` and
+    ``combine`` are the operations of :mod:`flrml.ridge.arrays` on matrices in another place.
     """
     V, eps, width = [block.directions for block in blocks], np.finfo(sums.dtype).eps, sums.shape[1]
     along, G = np.split(inner([*V, sums], sums), [sum(piece.shape[1] for piece in V)])
@@ -106,7 +97,7 @@ def next_block(
         squares, R = np.linalg.eigh(G - C.T @ C)
         kept = squares > least
         scaled = R[:, kept] / np.sqrt(squares[kept])
-        # Columns that are orthonormal but for rounding stay apart; mixed ones would differ less in the next block.
+        # Columns that are orthonormal up to rounding are not mixed, as mixed ones would be less distinct later.
         R = scaled @ R.T if kept.all() and least == 0.5 else scaled
         if not V and R.shape[1] == 0:
             R = np.eye(rest.shape[1], 1)  # rows of zeros have a direction too, of length zero

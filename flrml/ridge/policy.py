@@ -25,7 +25,7 @@ class SearchPolicy:
         Number of rounds that is tried; up to ``max_rounds`` are made if the data have more groups than
         ``max_search_rows``.
     max_search_rows : int
-        Largest number of rows to search with; of more rows, a random sample is searched.
+        Largest number of rows to search with; with more rows, a random sample is searched.
     cross_validate_below_groups : int
         Number of groups below which all five folds are used, not only the first.
     max_validation_rows : int

@@ -71,7 +71,7 @@ class ReducedProblem:
         H = (1 - local) * self._contrast + local * self.scatter
         k, P = scipy.linalg.eigh(H, A, driver="gvd", check_finite=False)  # for a subset LAPACK takes twice the time
         k, P = k[-self.d :], P[:, -self.d :]
-        # Without labels, k does not tell which directions are useful.
+        # Without labels, k does not show which directions are useful.
         return (P * np.sqrt(weights(k) if local < 1 else 1.0))[:, ::-1]
 
     def rounds(

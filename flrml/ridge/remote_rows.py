@@ -19,7 +19,7 @@ class RemoteRows(ABC):
     @property
     @abstractmethod
     def sample_rows(self) -> int:
-        """Number of rows that this process can take at most."""
+        """Largest number of rows that this process can hold."""
 
     @property
     @abstractmethod
@@ -36,12 +36,12 @@ class RemoteRows(ABC):
 
     @abstractmethod
     def __getitem__(self, rows: NDArray) -> Any:
-        """Take some rows to this process."""
+        """Return some rows in the memory of this process."""
 
     @abstractmethod
     def nearest(self, train: Any, test: Any, n_neighbors: int) -> tuple[NDArray, NDArray]:
-        """Find neighbours by cosine among rows of this process, where these rows are."""
+        """Find neighbours by cosine among rows of this process; the other processes do the work."""
 
     @abstractmethod
     def sample(self, rows: NDArray) -> Any:
-        """Return some rows, in ascending order, to search parameters with: here, or where they are."""
+        """Return some rows, in ascending order, to search parameters with: in memory, or remote ones."""

@@ -28,133 +28,99 @@ class SampleMatrices(Protocol):
         """Return X as a sample matrix."""
 
     def random(self, width: int, seed: int) -> Any:
-        """Return random columns for the rows to learn from; they depend on the numbers of the rows and the seed."""
+        """Return random columns for the training rows; they depend only on row numbers and seed."""
 
     def side_by_side(self, pieces: list[Any]) -> Any:
         """Return [P₁ P₂ …]."""
 
     def train_rows(self, E: Any) -> Any:
-        """Return those rows of a sample matrix that are learned from."""
+        """Return the training rows of a sample matrix."""
 
     def sums(self, B: Any) -> Any:
-        """Return Xᵀ B for a matrix with the rows to learn from."""
+        """Return Xᵀ B for a matrix with the training rows only."""
 
     def leading(self, sums: Any, number: int) -> Any:
-        """Return that many of the leading directions of sums, with their lengths."""
+        """Return that many leading directions of sums, with their lengths."""
 
     def next_block(self, blocks: list[Any], sums: Any) -> Any:
-        """Return what sums add to blocks; see :func:`flrml.ridge.krylov.next_block`."""
+        """Return the block that sums add; see :func:`flrml.ridge.krylov.next_block`."""
 
     def is_empty(self, block: Any) -> bool:
-        """Return whether a block has no directions, as far as that is known."""
+        """Return whether a block is known to have no directions."""
 
     def product(self, block: Any) -> Any:
         """Return X V for the directions V of a block, for all rows."""
 
     def product_transposed(self, E: Any) -> Any:
-        """Return Xᵀ E; of the rows of E, those count that are learned from."""
-
-    def along(self, block: Any) -> Any:
-        """Return the inner products of earlier directions with the sums of a block."""
+        """Return Xᵀ E over the training rows."""
 
     def last_column(self, blocks: list[Any] | None, images: list[Any]) -> Any:
-        """Return what :meth:`along` would for a block after the last one."""
+        """Return the last block column of the scatter of the images."""
 
     def gather(self, matrices: list[Any]) -> list[NDArray[np.float64]]:
-        """Bring small matrices to this process."""
+        """Return small matrices in the memory of this process."""
 
-    def subspace(self, blocks: list[Any] | None, images: list[Any], columns: list[Any]) -> "Subspace":
+    def subspace(self, blocks: list[Any] | None, images: list[Any], columns: list[Any]) -> Subspace:
         """Return the subspace of blocks, or the whole row space, with block columns of the scatter."""
+        return Subspace(self.side_by_side(images), self, columns, blocks)
 
     def lift(self, blocks: Any, C: NDArray) -> NDArray:
         """Return [V₁ V₂ …] C (D × d), for the directions of blocks or for the features themselves."""
 
 
-class SampleArrays:
-    """SampleMatrices matrices in memory.
-
-    Parameters
-    ----------
-    X : ScaledRows of shape (n_samples, n_features)
-        The data.
-    rows : ndarray or None
-        Numbers of the rows that are learned from; None if all are.
-    """
+class SampleArrays(SampleMatrices):
+    """Sample matrices in memory, for scaled rows X and the numbers of the training rows, None for all."""
 
     def __init__(self, X: "ScaledRows", rows: NDArray | None):
         self.X, self.rows = X, rows
 
     @property
     def is_narrow(self) -> bool:
-        """Whether there are few columns, and not too many zeros to store."""
         return self.X.is_narrow
 
     def dense(self) -> NDArray:
-        """Return X as an array."""
         return self.X.toarray()
 
     def random(self, width: int, seed: int) -> NDArray:
-        """Return random columns."""
         n = self.X.shape[0] if self.rows is None else len(self.rows)
         return random_columns(seed, 0, n, width).astype(self.X.dtype)
 
     def side_by_side(self, pieces: list[NDArray]) -> NDArray:
-        """Return [P₁ P₂ …]."""
         return np.hstack(pieces)
 
     def train_rows(self, E: NDArray) -> NDArray:
-        """Return the rows that are learned from."""
         return E if self.rows is None else E[self.rows]
 
     def sums(self, B: NDArray) -> NDArray:
-        """Return Xᵀ B."""
         return self.X.product_transposed(self._for_all_rows(B))
 
     def leading(self, sums: NDArray, number: int) -> NDArray:
-        """Return the leading directions of sums, with their lengths."""
         return leading(sums, number)
 
     def next_block(self, blocks: list[Block], sums: NDArray) -> Block:
-        """Return what sums add to blocks."""
         return next_block(blocks, sums)
 
     def is_empty(self, block: Block) -> bool:
-        """Return whether a block has no directions."""
         return block.directions.shape[1] == 0
 
     def product(self, block: Block) -> NDArray:
-        """Return X V for the directions V of a block."""
         return self.X.product(block.directions)
 
     def product_transposed(self, E: NDArray) -> NDArray:
-        """Return Xᵀ E over the rows that are learned from."""
         return self.sums(self.train_rows(E))
 
-    def along(self, block: Block) -> NDArray[np.float64]:
-        """Return the inner products of earlier directions with the sums of a block."""
-        return block.along
-
     def last_column(self, blocks: list[Block] | None, images: list[NDArray]) -> NDArray[np.float64]:
-        """Return the scatter of the images in the directions of the last block."""
-        learned = [self.train_rows(piece) for piece in images]
-        return inner(learned, learned[-1])
+        train = [self.train_rows(piece) for piece in images]
+        return inner(train, train[-1])
 
     def gather(self, matrices: list[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
-        """Return the matrices."""
         return matrices
 
-    def subspace(
-        self, blocks: list[Block] | None, images: list[NDArray], columns: list[NDArray[np.float64]]
-    ) -> "Subspace":
-        """Return the subspace of blocks."""
-        return Subspace(self.side_by_side(images), self, columns, blocks)
-
     def lift(self, blocks: Any, C: NDArray) -> NDArray:
-        """Return [V₁ V₂ …] C."""
         return C if blocks is None else combine([block.directions for block in blocks], C)
 
     def _for_all_rows(self, B: NDArray) -> NDArray:
-        """Return B with rows of zeros for the rows that are not learned from."""
+        """Return B with zeros for the other rows."""
         if self.rows is None:
             return B
         found = np.zeros((self.X.shape[0], B.shape[1]), dtype=B.dtype)
@@ -163,21 +129,19 @@ class SampleArrays:
 
 
 class DualSampleArrays(SampleArrays):
-    """SampleMatrices matrices for fewer rows than columns: directions Xᵀ A are known by A, a sample matrix itself.
+    """Sample matrices for fewer rows than columns: directions Xᵀ A are represented by A, a sample matrix.
 
     Blocks have orthonormal A, and images K A with K = X Xᵀ. With AᵀKA = R diag(t) Rᵀ, the directions Xᵀ A R/√t are
     orthonormal.
 
     Parameters
     ----------
-    X : ScaledRows of shape (n_samples, n_features)
-        The data.
-    rows : ndarray or None
-        Numbers of the rows that are learned from; None if all are.
+    X, rows
+        See :class:`SampleArrays`.
     whole : bool
-        Whether all directions are taken.
+        Whether to use all directions.
     formed : bool
-        Whether K is formed.
+        Whether to form K.
     """
 
     def __init__(self, X: "ScaledRows", rows: NDArray | None, whole: bool, formed: bool):
@@ -188,7 +152,7 @@ class DualSampleArrays(SampleArrays):
 
     @property
     def is_narrow(self) -> bool:
-        """Whether all directions are taken."""
+        """Whether all directions are used."""
         return self._whole
 
     def dense(self) -> Any:
@@ -196,11 +160,10 @@ class DualSampleArrays(SampleArrays):
         return self._K
 
     def sums(self, B: NDArray) -> NDArray:
-        """Return B, which stands for Xᵀ B."""
+        """Return B, which represents Xᵀ B."""
         return B
 
     def leading(self, sums: NDArray, number: int) -> NDArray:
-        """Return B with Xᵀ B the leading directions of sums, with their lengths."""
         S = super().sums(sums)
         return combine([sums], np.linalg.eigh(inner([S], S))[1][:, -number:])
 
@@ -211,7 +174,7 @@ class DualSampleArrays(SampleArrays):
         return self.X.gram_times(self._for_all_rows(block.directions))
 
     def product_transposed(self, E: NDArray) -> NDArray:
-        """Return E, of the rows that are learned from."""
+        """Return the training rows of E, which represent Xᵀ E."""
         return self.train_rows(E)
 
     def last_column(self, blocks: list[Block] | None, images: list[NDArray]) -> NDArray[np.float64]:
@@ -219,15 +182,12 @@ class DualSampleArrays(SampleArrays):
         last = self.train_rows(images[-1])
         return last if blocks is None else inner([block.directions for block in blocks], last)
 
-    def subspace(
-        self, blocks: list[Block] | None, images: list[NDArray], columns: list[NDArray[np.float64]]
-    ) -> "Subspace":
-        """Return the subspace in orthonormal directions."""
+    def subspace(self, blocks: list[Block] | None, images: list[NDArray], columns: list[NDArray]) -> Subspace:
         C = orthonormal_coordinates(columns, images[0].dtype)
         E = combine(images, C)
-        learned = self.train_rows(E)
+        train = self.train_rows(E)
         dual = C if blocks is None else combine([block.directions for block in blocks], C)
-        return Subspace(E, self, [inner([learned], learned)], dual)
+        return Subspace(E, self, [inner([train], train)], dual)
 
     def lift(self, blocks: Any, C: NDArray) -> NDArray:
         """Return Xᵀ A C; ``blocks`` is A."""

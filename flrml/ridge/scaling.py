@@ -1,7 +1,7 @@
-"""Rows with scaled features and a constant, known through their products.
+"""Rows with scaled features and a constant, represented by their products.
 
 Features differ in size by orders of magnitude: frequent and rare words, millilitres and percentages. A ridge
-shrinks the small ones most, whether they tell classes apart or not. Each feature is therefore divided by a power of
+shrinks the small ones most, whether they separate classes or not. Each feature is therefore divided by a power of
 its root mean square: 0 leaves it as it is, 1 makes all of them equal. The map stays linear in the features.
 
 A constant can be a further feature, which gives the map an intercept. Without one, the cosine cannot distinguish
@@ -21,9 +21,9 @@ from flrml.rows import gram, is_sparse, product, product_transposed, row_blocks
 from flrml.rows.binary import BinaryRows
 from flrml.rows.wide import is_wide
 
-EXACT_ROWS, EXACT_COLUMNS = 400, 200  # up to which the whole row space is taken
-DUAL_COLUMNS_PER_ROW = 3  # per row, from which on directions are known by their duals
-DENSE_FROM_SHARE = 0.1  # share of non-zeros above which rows of few columns are stored dense
+EXACT_ROWS, EXACT_COLUMNS = 400, 200  # up to this size, the whole row space is used
+DUAL_COLUMNS_PER_ROW = 3  # above it, directions are represented by their duals
+DENSE_FROM_SHARE = 0.1  # share of non-zeros above which narrow rows are stored dense
 SMALLEST_ROOT = 1e-6  # root mean squares below this share of the largest are raised to it
 
 
@@ -90,7 +90,7 @@ class ScaledRows:
 
     @property
     def has_many_columns(self) -> bool:
-        """Whether columns are so many more than rows that directions are known by their duals."""
+        """Whether columns outnumber rows so far that directions are represented by their duals."""
         return self.shape[1] > DUAL_COLUMNS_PER_ROW * self.shape[0]
 
     def matrices(self, rows: NDArray | None) -> SampleMatrices:
@@ -123,22 +123,7 @@ class ScaledRows:
 
 
 def scale_rows(X: Any, scale: float, fit_intercept: bool) -> ScaledRows:
-    """Return scaled rows.
-
-    Parameters
-    ----------
-    X : rows of shape (n_samples, n_features)
-        The data.
-    scale : float
-        Power of the root mean squares by which features are divided.
-    fit_intercept : bool
-        Whether to append a constant.
-
-    Returns
-    -------
-    ScaledRows
-        The rows with weights for their features.
-    """
+    """Return rows with features divided by a power of their root mean squares, and a constant for an intercept."""
     squares = squares_of(X)
     total = float(squares.sum())
     roots = np.sqrt(np.maximum(squares, SMALLEST_ROOT**2 * squares.max(initial=np.finfo(np.float64).tiny)))

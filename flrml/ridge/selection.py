@@ -73,24 +73,10 @@ class Trial:
 
 
 class Fold:
-    """Training rows and validation rows.
+    """Training rows and validation rows, and the solutions of candidates on the training rows.
 
-    Parameters
-    ----------
-    X : rows of shape (n_samples, n_features)
-        The data, or rows with the same inner products.
-    scaled : callable
-        Returns them scaled, for discriminants or, if its argument is true, for the unsupervised form.
-    supervision : Supervision
-        Labels or triplets of all rows.
-    parts : pair of ndarrays
-        Numbers of the training rows and of the validation rows.
-    settings : Settings
-        Settings that all candidates share.
-    policy : SearchPolicy
-        Limits of the search.
-    random : RandomState
-        Draws rows and columns.
+    ``parts`` are the numbers of the training rows and of the validation rows. The other parameters are those of
+    :func:`select`.
     """
 
     def __init__(
@@ -146,15 +132,7 @@ class Fold:
 
 
 class Selection:
-    """Scores of candidates on the same folds.
-
-    Parameters
-    ----------
-    folds : list of Fold
-        The folds.
-    report : callable
-        Called with every trial.
-    """
+    """Scores of candidates on the same folds; ``report`` is called with every trial."""
 
     def __init__(self, folds: list[Fold], report: Callable[[Trial], None]):
         self.folds, self.report = folds, report

@@ -19,20 +19,6 @@ def scaled_for(X: Any, unsupervised: bool, settings: Settings) -> ScaledRows:
     """Return the rows that candidates are solved on.
 
     Discriminants use scaled features and an intercept; unsupervised candidates use the rows as they are.
-
-    Parameters
-    ----------
-    X : rows of shape (n_samples, n_features)
-        The data.
-    unsupervised : bool
-        Whether the candidates use no labels.
-    settings : Settings
-        Settings that all candidates share.
-
-    Returns
-    -------
-    ScaledRows
-        The scaled rows.
     """
     scale = settings.scale if settings.scale is not None else 0.0 if unsupervised else DISCRIMINANT_SCALE
     return scale_rows(X, scale, settings.fit_intercept if settings.fit_intercept is not None else not unsupervised)
@@ -45,16 +31,10 @@ class Solver:
     ----------
     scaled : ScaledRows of shape (n_samples, n_features)
         The data, from :func:`scaled_for`.
-    supervision : Contrasts
-        Labels or triplets of the training rows only.
-    rows : ndarray or None
-        Numbers of the training rows; None for all rows.
+    supervision, rows, settings, random
+        See :func:`flrml.ridge.subspace.build_subspace`.
     unsupervised : bool
         Whether the candidates use no labels.
-    settings : Settings
-        Settings that all candidates share.
-    random : RandomState
-        Draws random columns of the subspace.
     """
 
     def __init__(

@@ -1,11 +1,11 @@
-"""A small subspace of the features that holds the solutions for every ridge, from products with X alone.
+"""A small subspace of the features that contains the solutions for every ridge, from products with X only.
 
 Ridge regression on the classes, with their indicators Y, needs (XᵀX + γ)⁻¹ Xᵀ Y. For every γ this is close to the
 block Krylov space span{XᵀY, XᵀX XᵀY, (XᵀX)² XᵀY, …}: the map is sought in an orthonormal basis V of a few blocks.
-Random columns beside Y gather in the leading directions.
+Random columns in addition to Y add the leading directions.
 
-The ridge term is then γ times the identity, and the data enter through the images E = X V of their rows alone. Of
-few columns, the features themselves are the directions.
+The ridge term is then γ times the identity, and the data enter only through the images E = X V of their rows. If X
+has few columns, the features themselves are the directions.
 """
 
 from dataclasses import dataclass
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shape:
-    """Number of Krylov blocks, and of their columns together as a multiple of the directions of a map, at least."""
+    """Number of Krylov blocks, and the least total number of their columns as a multiple of that of a map."""
 
     blocks: int
     columns: float
 
 
-# More of either gain nothing on held-out rows.
+# More blocks or columns do not improve the accuracy on validation rows.
 DISCRIMINANT_SHAPE = Shape(4, 1.0)
 LEADING_SHAPE = Shape(4, 2.0)
-TRIPLET_SHAPE = Shape(6, 1.5)  # for the directions whose contrasts take the place of classes
-MIN_BLOCK_COLUMNS = 10  # columns of a block at least; classes are filled up with random columns
-MAX_START_COLUMNS = 150  # of more classes, the leading directions of their means start the blocks
+TRIPLET_SHAPE = Shape(6, 1.5)  # for the leading directions, whose contrasts replace the classes
+MIN_BLOCK_COLUMNS = 10  # random columns are added to fewer classes
+MAX_START_COLUMNS = 150  # with more classes, blocks start from the leading directions of their means
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Subspace:
     Attributes
     ----------
     images : sample matrix of shape (n, p)
-        All rows in these directions, also those that were not learned from.
+        All rows in these directions, not only the training rows.
     matrices : SampleMatrices
         The data.
     columns : list of small matrices
-        Block columns of the upper triangle of the scatter, where the data keep them.
+        Block columns of the upper triangle of the scatter, in memory or at workers.
     blocks
-        The directions, for the data to lift a map; None if they are the features themselves.
+        The directions; None if they are the features themselves.
     """
 
     images: Any
@@ -62,7 +62,7 @@ class Subspace:
 
     @cached_property
     def scatter(self) -> NDArray[np.float64]:
-        """EᵀE of the images E of the rows that were learned from."""
+        """EᵀE of the images E of the training rows."""
         return assemble(self.matrices.gather(self.columns))
 
     def lift(self, C: NDArray) -> NDArray:
@@ -78,16 +78,16 @@ def build_subspace(
     shape: Shape,
     random: np.random.RandomState,
 ) -> Subspace:
-    """Return the subspace learned from some rows.
+    """Return the subspace of the training rows.
 
     Parameters
     ----------
     X : ScaledRows of shape (n_samples, n_features)
         The data.
     supervision : Contrasts
-        Labels or triplets of the rows to learn from alone.
+        Labels or triplets of the training rows only.
     rows : ndarray or None
-        Their numbers, None for all rows; the others do not take part, but get images.
+        Numbers of the training rows, None for all; the others only get images.
     d : int
         Number of directions that a map will have.
     shape : Shape
@@ -101,7 +101,7 @@ def build_subspace(
         return matrices.subspace(None, images, [matrices.last_column(None, images)])
     krylov = Krylov(matrices)
     start, seed = supervision.class_indicators(X.dtype), int(random.randint(2**31))
-    if start is None:  # triplets: contrasts of the leading directions take the place of classes
+    if start is None:  # triplets: contrasts of the leading directions replace the classes
         width = max(MIN_BLOCK_COLUMNS, int(np.ceil(TRIPLET_SHAPE.columns * d / TRIPLET_SHAPE.blocks)))
         krylov.extend(matrices.sums(matrices.random(width, seed)), TRIPLET_SHAPE.blocks)
         found = matrices.subspace(krylov.blocks, krylov.images, krylov.columns)
@@ -114,7 +114,7 @@ def build_subspace(
             start = matrices.side_by_side([start, matrices.random(n_columns - start.shape[1], seed)])
         sums = matrices.sums(start)
         if start.shape[1] > n_columns:
-            # Those combinations of many classes along which the class means vary most.
+            # The combinations of classes along which the class means vary most.
             sums = matrices.leading(sums, n_columns)
         krylov.extend(sums, max(DISCRIMINANT_SHAPE.blocks, shape.blocks * width // n_columns))
     return matrices.subspace(krylov.blocks, krylov.images, krylov.columns)

@@ -72,16 +72,8 @@ class Supervision(Contrasts, Protocol):
         """
 
 
-class Labels:
-    """Labels as supervision: the positives of a row are its class, the negatives all other rows.
-
-    Parameters
-    ----------
-    label : ndarray of shape (n_samples,)
-        Classes as numbers.
-    groups : ndarray of shape (n_samples,) or None
-        Rows with the same number show the same object.
-    """
+class Labels(Supervision):
+    """Labels as supervision: the positives of a row are its class, the negatives all other rows."""
 
     def __init__(self, label: NDArray, groups: NDArray | None = None):
         n = len(label)
@@ -98,7 +90,6 @@ class Labels:
         self._indicators = _members(self.label, np.float64) @ sp.diags(1 / np.maximum(np.sqrt(size), 1))
 
     def class_indicators(self, dtype: Any) -> NDArray:
-        """Return the indicators of the classes, of unit length."""
         return self._indicators.toarray().astype(dtype, copy=False)
 
     def class_means(self, Y: NDArray) -> NDArray:
@@ -143,15 +134,12 @@ class Labels:
         return inside_margin(anchors, j, similarity, margin)
 
     def draw(self, size: int, random: np.random.RandomState) -> NDArray:
-        """Draw rows."""
         return draw_at_most(size, np.arange(len(self.label)), random)
 
     def subset(self, rows: NDArray) -> "Labels":
-        """Return the labels of some of the rows."""
         return Labels(self.label[rows], None if self._alone else self.groups[rows])
 
     def folds(self, random: np.random.RandomState) -> list[Parts]:
-        """Split the groups, stratified by label."""
         return stratified_folds(self.label, self.groups, random)
 
     def evaluate(
@@ -163,18 +151,8 @@ class Labels:
         return correct.astype(np.float64), (voted == label[:, None]).mean(axis=1), self.groups[validation]
 
 
-class Triplets:
-    """Given triplets (i, j, k) as supervision.
-
-    Parameters
-    ----------
-    triplets : ndarray of shape (n_triplets, 3)
-        Row numbers.
-    n : int
-        Number of rows.
-    groups : ndarray of shape (n_samples,) or None
-        Rows with the same number are held out together.
-    """
+class Triplets(Supervision):
+    """Given triplets (i, j, k) of n rows as supervision."""
 
     def __init__(self, triplets: NDArray, n: int, groups: NDArray | None = None):
         self.triplets, self.n = triplets, n
@@ -215,7 +193,6 @@ class Triplets:
         return Triplets(T[(T >= 0).all(axis=1)], len(rows), self.groups[rows])
 
     def folds(self, random: np.random.RandomState) -> list[Parts]:
-        """Split the groups."""
         return group_folds(self.groups, self.n_groups, random)
 
     def evaluate(
@@ -240,7 +217,7 @@ def class_contrasts(size: NDArray, objects: NDArray) -> NDArray[np.float64]:
     With F, the means of the classes times the roots of their sizes, ½ Yᵀ (A + Aᵀ) Y is Fᵀ contrasts F.
     """
     n, root = size.sum(), np.sqrt(size)
-    # A class with a single object has no positives, so that nothing is learned from it.
+    # A class with a single object has no positives and does not count.
     weight = (objects > 1) & (size < n)
     against = np.outer(root / np.maximum(n - size, 1), root)
     np.fill_diagonal(against, 0)

@@ -1,6 +1,6 @@
 """Rows of a data matrix, dense or sparse, in memory or in a memory map.
 
-All parts of flrml walk over large matrices through this package, so that only a block of rows is in memory at once.
+No other module of flrml reads large matrices, so that only a block of rows is in memory at once.
 
 * :mod:`~flrml.rows.layout`: kinds of rows and blocks of them; :class:`RowOperator`.
 * :mod:`~flrml.rows.checks`, :mod:`~flrml.rows.measures`: validation, lengths, means, digests.

@@ -1,4 +1,4 @@
-"""Hold rows of zeros and ones in little memory: as column numbers, or as runs of ones."""
+"""Rows of zeros and ones, stored as column numbers or as runs of ones."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -21,7 +21,7 @@ ROWS_AT_ONCE = 2**12
 
 
 class BinaryRows:
-    """Rows of zeros and ones, each scaled to unit length, kept as column numbers alone.
+    """Rows of zeros and ones, each scaled to unit length, stored as column numbers only.
 
     A row with p ones has p entries of value 1/√p. Reading rows gives an ordinary CSR matrix; the whole never
     becomes one, so the column numbers can stay in a memory map and may count more than 2³¹ entries.
@@ -35,7 +35,7 @@ class BinaryRows:
     n_columns : int
         Number of columns D.
     dtype : dtype, default=float32
-        Type of the values handed out.
+        Type of the values.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class BinaryRows:
 
 
 class RunRows(BinaryRows):
-    """Rows of zeros and ones, each scaled to unit length, kept as runs of consecutive ones.
+    """Rows of zeros and ones, each scaled to unit length, stored as runs of consecutive ones.
 
     Solid voxels are such rows: a run has about 20 cells and takes 4 bytes, as much as one column number. Products
     need two additions per run. U (:func:`running_sums`) sums the rows of a matrix B from the start of their segment
@@ -143,7 +143,7 @@ class RunRows(BinaryRows):
     n_columns : int
         Number of columns D, at most 2²⁴.
     dtype : dtype, default=float32
-        Type of the values handed out.
+        Type of the values.
     nnz : int, optional
         Number of ones, counted when it is first needed if it is left out.
 
@@ -261,7 +261,7 @@ def decode(runs: NDArray) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
 
 
 def are_runs(runs: NDArray, n_columns: int) -> bool:
-    """Tell whether all runs lie within the columns and within their segment."""
+    """Return whether all runs lie within the columns and within their segment."""
     starts, lengths = decode(runs)
     within = (lengths > 0) & (starts % SEGMENT + lengths <= SEGMENT) & (starts + lengths <= n_columns)
     return bool(within.all())
@@ -286,7 +286,7 @@ def running_sums(B: NDArray) -> NDArray:
 
 
 def running_sums_transposed(S: NDArray, n_columns: int) -> NDArray:
-    """Return Uᵀ S, which takes the place of S: sums from each row of a segment to its end."""
+    """Return Uᵀ S, computed in place: sums from each row of a segment to its end."""
     whole = n_columns // SEGMENT
     segments, rest = _whole_segments(S, whole), S[whole * (SEGMENT + 1) :]
     for row in range(SEGMENT - 1, 0, -1):
@@ -295,7 +295,7 @@ def running_sums_transposed(S: NDArray, n_columns: int) -> NDArray:
         rest[row] += rest[row + 1]
     for number, start in enumerate(range(0, n_columns, SEGMENT)):
         stop = min(start + SEGMENT, n_columns)
-        S[start:stop] = S[start + number + 1 : stop + number + 1]  # what is needed later stands behind
+        S[start:stop] = S[start + number + 1 : stop + number + 1]  # overwrites only rows that were read
     return S[:n_columns]
 
 
@@ -310,7 +310,7 @@ def _sums_of_rows(values: NDArray, indptr: NDArray) -> NDArray:
 
 
 def _unit_values(counts: NDArray, repeats: NDArray | int, dtype: Any) -> NDArray:
-    """Return 1/√p for each row with p ones, as often as asked for."""
+    """Return 1/√p for each row with p ones, repeated."""
     return np.repeat((1 / np.sqrt(np.maximum(counts, 1))).astype(dtype), repeats)
 
 

@@ -1,4 +1,4 @@
-"""Check rows before anything is learned from them."""
+"""Validate rows."""
 
 from typing import Any
 

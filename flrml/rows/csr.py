@@ -1,7 +1,7 @@
 """Products with CSR matrices in memory.
 
-Large ones are shared out over threads. SciPy's own routines are called where they add to a matrix that exists:
-its operators make a new one each time, which takes memory.
+Threads share large products. SciPy's internal routines add to an existing matrix; its operators allocate a new one
+each time.
 """
 
 from typing import Any
@@ -12,12 +12,12 @@ from scipy.sparse import _sparsetools
 
 from flrml.rows.threads import in_threads, n_threads, share, slices
 
-CACHE_BYTES = 2**23  # of a dense factor that is read at random
-WORTH_SORTING = 48  # columns of a dense factor from which a product repays sorting the entries by column
-SPARSE_THREADS_FROM = 1e7  # multiplications below which one thread is faster than several
-GRAM_BLOCKS, WORTH_BLOCKS = 6, 200_000  # of rows whose pairs give X @ X.T; entries from which that pays
-PART_BYTES = 2**27  # of a product that a thread works on at most
-GRAM_VALUES = 2**22  # of X @ X.T that a pair of blocks gives at most
+CACHE_BYTES = 2**23  # largest dense factor that is read at random
+WORTH_SORTING = 48  # columns of a dense factor from which sorting the entries by column pays off
+SPARSE_THREADS_FROM = 1e7  # multiplications from which several threads are faster than one
+GRAM_BLOCKS, WORTH_BLOCKS = 6, 200_000  # blocks of rows whose pairs give X @ X.T; entries from which they pay off
+PART_BYTES = 2**27  # largest part of a product that a thread works on
+GRAM_VALUES = 2**22  # largest part of X @ X.T from one pair of blocks
 
 
 def fill_product(out: NDArray, X: Any, B: NDArray) -> None:
@@ -69,7 +69,7 @@ def add_transposed(out: NDArray, X: Any, R: NDArray) -> None:
         return
     R = R.astype(out.dtype, copy=False)
     arrays = X.indptr.astype(X.indices.dtype, copy=False), X.indices, X.data.astype(out.dtype, copy=False)
-    # Each row adds to all of ``out``, so that threads have columns of their own, few at a time if those are long.
+    # Each row adds to all of ``out``, so each thread has separate columns, few at a time if those are long.
     most = PART_BYTES // max(1, len(out) * out.itemsize)
     step = R.shape[1] if n_threads() == 1 else min(-(-R.shape[1] // n_threads()), most)
 

@@ -1,4 +1,4 @@
-"""Tell the kinds of rows apart, and read them block by block."""
+"""Kinds of rows, and how to read them block by block."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ OCCURRING_SHARE = 0.9  # if more columns than this share have entries, leaving o
 
 
 class RowOperator(ABC):
-    """Rows that are known through their products alone, such as rows with their means subtracted.
+    """Rows that are represented by their products, such as rows with their means subtracted.
 
-    The functions of this module use the methods of an operator in place of their own.
+    The functions of :mod:`flrml.rows` call the methods of an operator.
     """
 
     ndim = 2
@@ -84,7 +84,7 @@ def take_rows(X: Any, rows: NDArray) -> Any:
 
 
 def row_blocks(X: Any, max_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
-    """Yield slices that walk over the rows of X, each block of about ``max_bytes`` at most."""
+    """Yield slices that walk over the rows of X, in blocks of about ``max_bytes``."""
     n, n_columns = X.shape
     per_row = 12 * X.nnz / max(n, 1) if is_sparse(X) else n_columns * np.dtype(X.dtype).itemsize
     step = max(1, int(max_bytes / max(per_row, 1)))

@@ -17,17 +17,7 @@ DENSE_THREADS_FROM = 5e7  # multiplications from which several threads are faste
 
 
 def product(X: Any, B: NDArray, out: NDArray | None = None) -> NDArray:
-    """Return X @ B, with blocks of rows shared out over threads, unless BLAS does that itself.
-
-    Parameters
-    ----------
-    X : rows of shape (n_samples, n_features)
-        The data.
-    B : ndarray of shape (D, p)
-        A matrix.
-    out : ndarray of shape (n, p), optional
-        Where to write the product; not for operators.
-    """
+    """Return X @ B, written to ``out`` if given; threads share blocks of rows, unless BLAS uses threads itself."""
     if isinstance(X, RowOperator):
         return X.product(B)
     if out is None:
@@ -62,17 +52,7 @@ def product(X: Any, B: NDArray, out: NDArray | None = None) -> NDArray:
 
 
 def product_transposed(X: Any, R: NDArray, out: NDArray | None = None) -> NDArray:
-    """Return X.T @ R, with the columns of one of them shared out over threads, unless BLAS does that itself.
-
-    Parameters
-    ----------
-    X : rows of shape (n_samples, n_features)
-        The data.
-    R : ndarray of shape (n, p)
-        A matrix.
-    out : ndarray of shape (D, p), optional
-        What to add the product to; not for operators.
-    """
+    """Return X.T @ R, added to ``out`` if given; threads share the columns, unless BLAS uses threads itself."""
     if isinstance(X, RowOperator):
         return X.product_transposed(R)
     if not is_sparse(X) and not _worth_threads(X, R):
@@ -166,12 +146,12 @@ def _runs_transposed(X: RunRows, R: NDArray) -> NDArray:
         def add(part: sp.csr_matrix, scaled: NDArray = scaled) -> None:
             csr.add_transposed_product(sums, part, scaled)
 
-        in_threads(add, parts)  # each part adds to rows of its own
+        in_threads(add, parts)  # parts add to different rows
     return running_sums_transposed(sums, X.shape[1])
 
 
 def _worth_threads(X: NDArray, B: NDArray) -> bool:
-    """Return whether a dense product is shared out here: if it is large, and BLAS has one thread."""
+    """Return whether threads share a dense product: if it is large, and BLAS has one thread."""
     return has_one_blas_thread() and n_threads() > 1 and X.size * B.shape[1] >= DENSE_THREADS_FROM
 
 

@@ -1,4 +1,4 @@
-"""Share work out over threads without a BLAS whose waiting threads hold cores that other work needs."""
+"""Share work over threads, without BLAS threads that spin while idle."""
 
 import functools
 import os
@@ -20,12 +20,12 @@ _state = threading.local()
 
 @functools.cache
 def _libraries() -> ThreadpoolController:
-    return ThreadpoolController()  # finding them takes as long as a mini-batch
+    return ThreadpoolController()  # the search takes as long as a mini-batch
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Give BLAS one thread: for small matrices more are no faster, and large products are shared out by rows."""
+    """Give BLAS one thread: more do not speed up small matrices, and threads share the rows of large products."""
     outside = has_one_blas_thread()
     with _libraries().limit(limits=1, user_api="blas"):
         _state.one = True
@@ -36,7 +36,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def has_one_blas_thread() -> bool:
-    """Tell whether this thread is inside :func:`one_blas_thread`."""
+    """Return whether this thread is inside :func:`one_blas_thread`."""
     return getattr(_state, "one", False)
 
 
@@ -48,7 +48,7 @@ def n_threads() -> int:
 
 
 def one_ahead(work: Callable[[Piece], Outcome], items: Iterable[Piece]) -> Iterator[Outcome]:
-    """Yield the outcome of the work on each item; a thread is at work on the next one meanwhile."""
+    """Yield the result of the work on each item, while a thread works on the next one."""
     if n_threads() == 1:
         yield from map(work, items)
         return
@@ -64,7 +64,7 @@ def one_ahead(work: Callable[[Piece], Outcome], items: Iterable[Piece]) -> Itera
 
 
 def in_threads(work: Callable[[Piece], None], pieces: Iterable[Piece]) -> None:
-    """Do the pieces of work in threads; products of SciPy and NumPy release the interpreter lock."""
+    """Run the pieces of work in threads; products of SciPy and NumPy release the interpreter lock."""
     if n_threads() > 1 and len(pieces := list(pieces)) > 1:
         with ThreadPoolExecutor(n_threads()) as pool:
             list(pool.map(work, pieces))

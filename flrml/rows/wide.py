@@ -1,6 +1,6 @@
-"""Few wide rows, known through their inner products.
+"""Few wide rows, represented by their inner products.
 
-What is learned from rows X (n × D) by inner products alone is learned as well from n rows E of n columns with the
+A method that depends only on the inner products of rows X (n × D) can learn from n rows E of n columns with the
 same inner products. A map Lᵀ = Eᵀ C on those is the map Xᵀ C on X.
 """
 
@@ -12,12 +12,12 @@ from scipy.linalg import solve_triangular
 
 from flrml.rows.products import product_transposed
 
-GRAM_COLUMNS_PER_ROW = 50  # per row: from here on, products with X Xᵀ itself are cheaper than two with X
-GRAM_ROWS = 2000  # up to which it is formed: those whose folds are held out in turn
+GRAM_COLUMNS_PER_ROW = 50  # above it, products with X Xᵀ are cheaper than two with X
+GRAM_ROWS = 2000  # largest number of rows for which it is formed
 
 
 def is_wide(shape: tuple[int, int]) -> bool:
-    """Return whether rows are so few and wide that their inner products take the place of the rows."""
+    """Return whether rows are so few and wide that their inner products replace them."""
     return shape[0] <= GRAM_ROWS and shape[1] >= GRAM_COLUMNS_PER_ROW * shape[0]
 
 
@@ -28,6 +28,6 @@ def with_inner_products(G: NDArray) -> NDArray[np.float64]:
 
 
 def lift(X: Any, E: NDArray, L_transposed: NDArray) -> NDArray:
-    """Return the map on the rows X that a map on rows E with their inner products stands for."""
+    """Return the map on the rows X for a map on rows E with the same inner products."""
     C = solve_triangular(E, L_transposed, trans="T", lower=True, check_finite=False)
     return product_transposed(X, C.astype(X.dtype))
