@@ -35,3 +35,12 @@ def free_stuck_tasks(dask_scheduler: Any) -> None:
     for task in stuck:
         task.worker_restrictions = set()
     dask_scheduler.transitions({task.key: "waiting" for task in stuck}, stimulus_id="flrml-free-stuck-tasks")
+
+
+def lift_job_rate_limit(workflow: Any) -> None:
+    """Let Snakemake start jobs of this machine as soon as there is room.
+
+    With a limit, which no option takes away, Snakemake 9.27 starts a timer for every job that has ended, and each
+    timer that goes off looks at all open jobs and starts the next one: half a core after a hundred jobs.
+    """
+    workflow.scheduler.job_rate_limiter = None

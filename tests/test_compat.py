@@ -1,5 +1,8 @@
 """Each workaround is needed: a test that fails here says that the library has changed and the workaround can go."""
 
+import re
+import subprocess
+import sys
 import time
 
 import pytest
@@ -53,3 +56,41 @@ def test_dask_moves_tasks_away_from_the_workers_they_prefer(cluster):
     assert used() == {first}
     client.run_on_scheduler(start_work_stealing)
     assert len(used()) == 2, "Dask keeps tasks at the workers they prefer now: remove stop_work_stealing"
+
+
+SNAKEFILE = """
+import threading
+from flrml.compat import lift_job_rate_limit
+
+started = []
+
+class Counting(threading.Timer):
+    def start(self):
+        started.append(self)
+        super().start()
+
+threading.Timer = Counting
+
+onstart:
+    if config["lifted"]:
+        lift_job_rate_limit(workflow)
+
+onsuccess:
+    print("timers:", len(started))
+
+rule all:
+    input: expand("{n}.txt", n=range(20))
+
+rule touch:
+    output: "{n}.txt"
+    shell: "touch {output}"
+"""
+
+
+@pytest.mark.parametrize("lifted", [0, 1])
+def test_snakemake_starts_a_timer_for_every_job_that_ends(tmp_path, lifted):
+    (tmp_path / "Snakefile").write_text(SNAKEFILE)
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--config", f"lifted={lifted}"]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    timers = int(re.search(r"timers: (\d+)", said.stdout + said.stderr)[1])
+    assert timers == 0 if lifted else timers > 10

@@ -1,4 +1,5 @@
 # Threads, memory and run time of jobs, from the size of their data sets.
+from flrml.compat import lift_job_rate_limit
 from flrml.pipeline.config.resolve import check_shared_tracking
 
 MEGABYTES_PER_THREAD = 64
@@ -13,9 +14,7 @@ onstart:
         except ConfigError as error:
             raise WorkflowError(f"config: {error}")
     else:
-        # With a limit, Snakemake looks at all open jobs once a second for every job that has ended, which takes half a
-        # core after a hundred jobs. Without one it looks when a job ends, and jobs of this machine need no limit.
-        workflow.scheduler.job_rate_limiter = None
+        lift_job_rate_limit(workflow)
 
 
 def on_cluster():
