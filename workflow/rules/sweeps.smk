@@ -52,7 +52,7 @@ rule growth:
         "../scripts/growth.py"
 
 
-rule variants:
+rule iterations:
     """Follow FLRML, its reference form and RidgeFLRML per iteration on a data set."""
     input:
         meta=prepared_meta,
@@ -60,9 +60,9 @@ rule variants:
         centered=lambda wildcards: spectrum_file(wildcards.dataset, "flrml-reference"),
         code=sources("pipeline.stages.variants", "estimators", "reference", "ridge.estimator"),
     output:
-        f"{RESULTS}/sweeps/ridge/{{dataset}}.json",
+        f"{RESULTS}/iterations/{{dataset}}.json",
     log:
-        f"{RESULTS}/logs/sweeps/ridge-{{dataset}}.log",
+        f"{RESULTS}/logs/iterations/{{dataset}}.log",
     group:
         "sweeps"
     conda:
@@ -72,8 +72,8 @@ rule variants:
         runtime=minutes_of(lambda wildcards: 4),
     params:
         run=lambda wildcards: run_settings(wildcards.dataset, "flrml-ridge", n_neighbors=config["n_neighbors"]),
-        ridges=lambda wildcards: FIGURE_SETTINGS["ridge"]["ridges"],
+        ridges=lambda wildcards: FIGURE_SETTINGS["iterations"]["ridges"],
         minutes=4 * config["minutes"],
         memory_mb=config["memory_mb"],
     script:
-        "../scripts/variants.py"
+        "../scripts/iterations.py"

@@ -1,6 +1,6 @@
 """Check the configuration of an experiment before any job starts, and fill in defaults."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from flrml.estimators import FLRML
 from flrml.methods import METHODS, build, suggest
 from flrml.minibatch import MFLRML
 from flrml.pipeline.config.expansion import expand
+from flrml.pipeline.report.catalog import FIGURES
 
 SWEPT_BASE: dict[str, type] = {"margin": FLRML, "batches": MFLRML}
 TRUTH = {"true": True, "True": True, "false": False, "False": False}  # on the command line
@@ -34,7 +35,7 @@ def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
     schema : path
         JSON schema in YAML.
     """
-    rules = yaml.safe_load(Path(schema).read_text())
+    rules = load_schema(schema)
     config = {
         name: TRUTH.get(value, value)
         if isinstance(value, str) and rules["properties"].get(name, {}).get("type") == "boolean"
@@ -54,6 +55,19 @@ def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
     config = expand(config)
     _check_names(config)
     return config
+
+
+def load_schema(path: str | Path) -> dict[str, Any]:
+    """Return the schema of a configuration, in which the keys of ``figures`` are those of the catalog.
+
+    Parameters
+    ----------
+    path : path
+        JSON schema in YAML, without the figures.
+    """
+    rules = yaml.safe_load(Path(path).read_text())
+    rules["properties"]["figures"]["properties"] = {name: figure.schema for name, figure in FIGURES.items()}
+    return rules
 
 
 def check_shared_tracking(uri: str) -> None:
@@ -102,15 +116,13 @@ def _check_names(config: dict[str, Any]) -> None:
         except ValueError as error:
             raise ConfigError(f"methods.{name}: {error}") from None
     for figure, settings in config["figures"].items():
-        for place, methods in _mentioned_methods(figure, settings):
+        for place, methods in methods_in(settings):
             _check_swept(f"figures.{figure}{place}", methods, SWEPT_BASE.get(figure))
     _check_parameters(config)
     for figure, settings in config["figures"].items():
         for place, names in _mentioned(settings):
             for name in names:
-                _check_figure(
-                    config, f"figures.{figure}{place}", name, needs_svd=figure in ("convergence", "margin", "ridge")
-                )
+                _check_figure(config, f"figures.{figure}{place}", name, needs_svd=FIGURES[figure].needs_svd)
     if "convergence" in config["figures"] and not {"flrml", "flrml-reference"} & {
         entry["method"] for entry in config["methods"].values()
     }:
@@ -119,8 +131,7 @@ def _check_names(config: dict[str, Any]) -> None:
 
 def _check_parameters(config: dict[str, Any]) -> None:
     """Check that common parameters belong to some method, and that every method accepts its values."""
-    mentioned = (_mentioned_methods(figure, settings) for figure, settings in config["figures"].items())
-    drawn = [name for places in mentioned for _, methods in places for name in methods]
+    drawn = [name for settings in config["figures"].values() for _, names in methods_in(settings) for name in names]
     used = [METHODS[name].accepts for name in [*(e["method"] for e in config["methods"].values()), *drawn]]
     known = sorted({name for accepts in used for name in accepts} - {"random_state"})
     for name in config["common"]:
@@ -161,12 +172,13 @@ def _mentioned(settings: Any) -> Iterable[tuple[str, list[str]]]:
                 yield f".{axis}.dataset", [part["dataset"]]
 
 
-def _mentioned_methods(figure: str, settings: Any) -> Iterable[tuple[str, list[str]]]:
+def methods_in(settings: dict[str, Any]) -> Iterable[tuple[str, list[str]]]:
     """Yield the methods that the settings of a figure name, with the place."""
-    if figure == "growth":
-        yield from ((f".{axis}.methods", part["methods"]) for axis, part in settings.items())
-    elif "methods" in settings:
+    if "methods" in settings:
         yield ".methods", settings["methods"]
+    for axis, part in settings.items():
+        if isinstance(part, dict) and "methods" in part:
+            yield f".{axis}.methods", part["methods"]
 
 
 def _check_swept(place: str, methods: list[str], base: type | None) -> None:
@@ -187,11 +199,10 @@ def without_datasets(config: dict[str, Any], names: Iterable[str]) -> dict[str, 
             settings = settings | {"datasets": [name for name in settings["datasets"] if name in kept]}
             if not settings["datasets"]:
                 continue
-        if figure == "growth":
-            settings = {axis: part for axis, part in settings.items() if part["dataset"] in kept}
-            if not settings:
-                continue
-        figures[figure] = settings
+        parts = {axis: part for axis, part in settings.items() if not _lacks_dataset(part, kept)}
+        if settings and not parts:
+            continue
+        figures[figure] = parts
     return config | {"datasets": kept, "figures": figures}
 
 
@@ -202,12 +213,15 @@ def _restricted(figures: dict[str, Any], datasets: dict[str, Any]) -> dict[str, 
         settings = dict(settings)
         if "datasets" in settings:
             settings["datasets"] = [d for d in settings["datasets"] if d in datasets] or list(datasets)[:1]
-        kept[name] = {
-            k: v for k, v in settings.items() if not (isinstance(v, dict) and v.get("dataset") not in datasets)
-        }
+        kept[name] = {key: part for key, part in settings.items() if not _lacks_dataset(part, datasets)}
         if not kept[name] and settings:
             del kept[name]
     return kept
+
+
+def _lacks_dataset(part: Any, datasets: Container[str]) -> bool:
+    """Return whether a part of a figure's settings names a data set that is not among the given ones."""
+    return isinstance(part, dict) and part.get("dataset") not in datasets
 
 
 def _explain(problem: jsonschema.ValidationError) -> str:

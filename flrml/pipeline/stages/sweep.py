@@ -12,7 +12,6 @@ import numpy as np
 from flrml.files import PathLike, write_json
 from flrml.methods import METHODS, build
 from flrml.neighbors import knn_accuracy
-from flrml.pipeline.report.results import NOISE
 from flrml.pipeline.stages.inputs import bind_spectrum, load_rows
 from flrml.pipeline.stages.limits import within_limits
 from flrml.pipeline.stages.progress import Progress
@@ -46,6 +45,7 @@ class Sweep:
     along: bool = False
 
 
+NOISE = 0.01  # of the largest singular value of a mini-batch: smaller ones are noise
 SWEEPS = {
     "margin": Sweep("margin_ratio", "ratios", float),
     "batches": Sweep("batch_triplets", "sizes", int, along=True),
@@ -135,13 +135,13 @@ def batches_to_judge(n_batches: int) -> list[int]:
     return [step for step in range(1, n_batches + 1) if step <= 5 or step % 5 == 0 or step == n_batches]
 
 
-def describe_batch(X: Any, y: Any, n_triplets: int) -> dict[str, int]:
+def describe_batch(X: Any, y: Any, n_triplets: int) -> dict[str, float]:
     """Count the singular values of a mini-batch, and those below 1 % of the largest: noise."""
     random = np.random.RandomState(0)
     triplets = draw_triplets(y, random_state=random)
     rows = np.unique(triplets[random.choice(len(triplets), min(n_triplets, len(triplets)), replace=False)])
     values = np.sqrt(np.maximum(np.linalg.eigvalsh(gram(X[rows]).astype(np.float64)), 0))
-    return {"singular_values": len(rows), "noise": int(np.sum(values < NOISE * values[-1]))}
+    return {"singular_values": len(rows), "noise": int(np.sum(values < NOISE * values[-1])), "threshold": NOISE}
 
 
 def summary(result: dict) -> str:

@@ -14,4 +14,4 @@ with logged(snakemake.log[0]) as say:
         minutes=snakemake.params.minutes,
         memory_mb=snakemake.params.memory_mb,
     )
-    say(f"{result['dataset']:>14} variants followed: {result['outcome']}")
+    say(f"{result['dataset']:>14} followed per iteration: {result['outcome']}")
