@@ -56,16 +56,7 @@ def printed_cell(table: int, method: str | None, dataset: str) -> tuple[Any, boo
 
 def dataset_table(results: Results) -> Table:
     """Return the paper's Table 1 with ours, and the data sets that were left out."""
-    head = [
-        "data set",
-        "in the paper",
-        "D",
-        "n",
-        "n test",
-        "classes",
-        "paper: D, n, n test, classes",
-        "differences",
-    ]
+    sizes = ["D", "n", "n test", "classes"]
     body = []
     for row in paper_table(results.metas.values()):
         ours = [f"{row[key]:,}" for key in ("D", "n", "n_test", "classes")]
@@ -78,7 +69,7 @@ def dataset_table(results: Results) -> Table:
         printed = ", ".join(f"{value:,}" for value in known) if known else "–"
         cells = [name, _paper_name(name) or "–", "–", "–", "–", "–", printed, f"missing: {reason}"]
         body.append([Cell(cell) for cell in cells])
-    return Table(head, body)
+    return Table(["data set", "in the paper", *sizes, f"paper: {', '.join(sizes)}", "differences"], body)
 
 
 def with_svd_table(results: Results) -> Table:
@@ -201,18 +192,8 @@ def complexity_table(results: Results) -> Table:
 
 def reproduction_table(results: Results) -> Table:
     """Compare FLRML and M-FLRML on the paper's data: the paper, the authors' code, and ours by both votes."""
-    head = [
-        "data set",
-        "method",
-        "paper %",
-        "authors' code %",
-        "ours %",
-        "ours, authors' vote %",
-        "start rounds",
-        "iterations",
-        "null steps",
-        "s",
-    ]
+    accuracies = ["paper %", "authors' code %", "ours %", "ours, authors' vote %"]
+    counts_and_time = ["start rounds", "iterations", "null steps", "s"]
     rows = []
     for result in results.runs:
         method, name = METHODS[result["method"]], results.paper_names.get(result["dataset"])
@@ -233,7 +214,7 @@ def reproduction_table(results: Results) -> Table:
             cells += [result["outcome"], *[""] * 5]
         rows.append([Cell(str(cell)) for cell in cells])
     note = "The authors' code ran under GNU Octave on the same files; its vote weighs farther neighbours more."
-    return Table(head, rows, note)
+    return Table(["data set", "method", *accuracies, *counts_and_time], rows, note)
 
 
 def splits_table(results: Results) -> Table:

@@ -1,6 +1,6 @@
 """Name the result files that figures and tables read, from the resolved configuration."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -12,6 +12,7 @@ from flrml.pipeline.report.catalog import FIGURES, TABLES, Entry
 from flrml.pipeline.stages.sweep import SWEEPS
 
 Config = dict[str, Any]
+Pairs = list[tuple[str, str]]  # of a data set and a method
 DESCENTS = ("flrml", "flrml-reference")
 
 
@@ -29,11 +30,8 @@ def methods_of(config: Config, dataset: str) -> list[str]:
 
 def run_files(config: Config, dataset: str, file: str = "metrics.json", seed: int | str | None = None) -> list[str]:
     """Return a file of every run on a data set, with one seed or with all."""
-    return [
-        f"{config['results']}/runs/{dataset}/{method}/seed{each}/{file}"
-        for method in methods_of(config, dataset)
-        for each in (config["seeds"] if seed is None else [seed])
-    ]
+    pairs = [(dataset, method) for method in methods_of(config, dataset)]
+    return _paths(config, pairs, file, config["seeds"] if seed is None else [seed])
 
 
 def sweep_files(config: Config, sweep: str, dataset: str | None = None) -> list[str]:
@@ -49,15 +47,7 @@ def sweep_files(config: Config, sweep: str, dataset: str | None = None) -> list[
 
 
 def files_of(config: Config, kind: str) -> list[str]:
-    """Return the result files of a kind.
-
-    Parameters
-    ----------
-    config : dict
-        The resolved configuration.
-    kind : str
-        Key of KINDS.
-    """
+    """Return the result files of a kind, a key of KINDS."""
     return KINDS[kind](config)
 
 
@@ -100,7 +90,7 @@ def _has_results(config: Config, entry: Entry) -> bool:
     return all(files_of(config, kind) for kind in entry.required)
 
 
-def _own_runs(config: Config) -> list[tuple[str, str]]:
+def _own_runs(config: Config) -> Pairs:
     """Return data sets with their own test parts, each with its methods under their own names."""
     return [
         (name, method)
@@ -111,9 +101,10 @@ def _own_runs(config: Config) -> list[tuple[str, str]]:
     ]
 
 
-def _metrics(config: Config, pairs: list[tuple[str, str]], seeds: list[int] | None = None) -> list[str]:
+def _paths(config: Config, pairs: Pairs, file: str = "metrics.json", seeds: Iterable | None = None) -> list[str]:
+    """Return a file of the runs of some methods on some data sets, with all seeds if not given."""
     return [
-        f"{config['results']}/runs/{dataset}/{method}/seed{seed}/metrics.json"
+        f"{config['results']}/runs/{dataset}/{method}/seed{seed}/{file}"
         for dataset, method in pairs
         for seed in seeds or config["seeds"]
     ]
@@ -121,14 +112,14 @@ def _metrics(config: Config, pairs: list[tuple[str, str]], seeds: list[int] | No
 
 def _runs(config: Config) -> list[str]:
     """Return the metrics of all methods under their own names, on data sets with their own test parts."""
-    return _metrics(config, _own_runs(config))
+    return _paths(config, _own_runs(config))
 
 
 def _paper_runs(config: Config) -> list[str]:
     """Return those of the runs that are on data sets of the paper."""
     sources = {name: dataset["source"] for name, dataset in config["datasets"].items()}
     printed = {name for name, source in sources.items() if source in REGISTRY and REGISTRY[source].paper}
-    return _metrics(config, [pair for pair in _own_runs(config) if pair[0] in printed])
+    return _paths(config, [pair for pair in _own_runs(config) if pair[0] in printed])
 
 
 def _studies(config: Config) -> list[str]:
@@ -140,7 +131,7 @@ def _descents(config: Config) -> list[str]:
     """Return the runs of FLRML and its reference form that the convergence figure shows, with the first seed."""
     chosen = config["figures"].get("convergence", {}).get("datasets", [])
     pairs = [(name, method) for name in chosen for method in DESCENTS if method in methods_of(config, name)]
-    return _metrics(config, pairs, config["seeds"][:1])
+    return _paths(config, pairs, seeds=config["seeds"][:1])
 
 
 def _growth(config: Config) -> list[str]:
