@@ -1,6 +1,6 @@
 """Check the configuration of an experiment before any job starts, and fill in defaults."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
         offline = {name for name, dataset in REGISTRY.items() if dataset.offline}
         config["datasets"] = {k: v for k, v in config["datasets"].items() if k in offline}
         config["datasets"].setdefault("digits", _with_defaults({}, rules["$defs"]["dataset"]))
-        config["figures"] = _restricted(config["figures"], config["datasets"])
+        config["figures"] = _restricted(config["figures"], config["datasets"], list(config["datasets"])[:1])
     config = expand(config)
     _check_names(config)
     return config
@@ -116,11 +116,11 @@ def _check_names(config: dict[str, Any]) -> None:
         except ValueError as error:
             raise ConfigError(f"methods.{name}: {error}") from None
     for figure, settings in config["figures"].items():
-        for place, methods in methods_in(settings):
+        for place, methods in _mentioned(settings, "methods"):
             _check_swept(f"figures.{figure}{place}", methods, SWEPT_BASE.get(figure))
     _check_parameters(config)
     for figure, settings in config["figures"].items():
-        for place, names in _mentioned(settings):
+        for place, names in _mentioned(settings, "datasets", "dataset"):
             for name in names:
                 _check_figure(config, f"figures.{figure}{place}", name, needs_svd=FIGURES[figure].needs_svd)
     if "convergence" in config["figures"] and not {"flrml", "flrml-reference"} & {
@@ -131,8 +131,7 @@ def _check_names(config: dict[str, Any]) -> None:
 
 def _check_parameters(config: dict[str, Any]) -> None:
     """Check that common parameters belong to some method, and that every method accepts its values."""
-    drawn = [name for settings in config["figures"].values() for _, names in methods_in(settings) for name in names]
-    used = [METHODS[name].accepts for name in [*(e["method"] for e in config["methods"].values()), *drawn]]
+    used = [METHODS[name].accepts for name in used_methods(config)]
     known = sorted({name for accepts in used for name in accepts} - {"random_state"})
     for name in config["common"]:
         if name not in known:
@@ -162,23 +161,19 @@ def _check_figure(config: dict[str, Any], place: str, name: str, *, needs_svd: b
         raise ConfigError(f"{place}: {name!r} has svd: false; choose from {', '.join(with_svd) or 'none'}")
 
 
-def _mentioned(settings: Any) -> Iterable[tuple[str, list[str]]]:
-    """Yield the data sets that the settings of a figure name, with the place."""
-    if isinstance(settings, dict):
-        if "datasets" in settings:
-            yield ".datasets", settings["datasets"]
-        for axis, part in settings.items():
-            if isinstance(part, dict) and "dataset" in part:
-                yield f".{axis}.dataset", [part["dataset"]]
+def _mentioned(settings: dict[str, Any], *keys: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the names that the settings of a figure, or a part of them, list under some keys, with the place."""
+    parts = {f".{axis}": part for axis, part in settings.items() if isinstance(part, dict)}
+    for place, part in ({"": settings} | parts).items():
+        for key in (key for key in keys if key in part):
+            yield f"{place}.{key}", [part[key]] if isinstance(part[key], str) else part[key]
 
 
-def methods_in(settings: dict[str, Any]) -> Iterable[tuple[str, list[str]]]:
-    """Yield the methods that the settings of a figure name, with the place."""
-    if "methods" in settings:
-        yield ".methods", settings["methods"]
-    for axis, part in settings.items():
-        if isinstance(part, dict) and "methods" in part:
-            yield f".{axis}.methods", part["methods"]
+def used_methods(config: dict[str, Any]) -> set[str]:
+    """Return the registered methods that the methods and figures of a resolved configuration name."""
+    places = (place for settings in config["figures"].values() for place in _mentioned(settings, "methods"))
+    drawn = {name for _, names in places for name in names}
+    return drawn | {entry["method"] for entry in config["methods"].values()}
 
 
 def _check_swept(place: str, methods: list[str], base: type | None) -> None:
@@ -193,35 +188,23 @@ def _check_swept(place: str, methods: list[str], base: type | None) -> None:
 def without_datasets(config: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Return a resolved configuration without some data sets; figures that have no other are dropped."""
     kept = {name: dataset for name, dataset in config["datasets"].items() if name not in set(names)}
-    figures = {}
-    for figure, settings in config["figures"].items():
-        if "datasets" in settings:
-            settings = settings | {"datasets": [name for name in settings["datasets"] if name in kept]}
-            if not settings["datasets"]:
-                continue
-        parts = {axis: part for axis, part in settings.items() if not _lacks_dataset(part, kept)}
-        if settings and not parts:
-            continue
-        figures[figure] = parts
-    return config | {"datasets": kept, "figures": figures}
+    return config | {"datasets": kept, "figures": _restricted(config["figures"], kept, [])}
 
 
-def _restricted(figures: dict[str, Any], datasets: dict[str, Any]) -> dict[str, Any]:
-    """Restrict figures to the given data sets."""
-    kept: dict[str, Any] = {}
+def _restricted(figures: dict[str, Any], datasets: Container[str], instead: list[str]) -> dict[str, Any]:
+    """Restrict figures to the given data sets; one that has none of them shows others instead, if there are any."""
+    kept = {}
     for name, settings in figures.items():
-        settings = dict(settings)
-        if "datasets" in settings:
-            settings["datasets"] = [d for d in settings["datasets"] if d in datasets] or list(datasets)[:1]
-        kept[name] = {key: part for key, part in settings.items() if not _lacks_dataset(part, datasets)}
-        if not kept[name] and settings:
-            del kept[name]
+        parts = {
+            key: part
+            for key, part in settings.items()
+            if not isinstance(part, dict) or part.get("dataset") in datasets
+        }
+        if "datasets" in parts:
+            parts["datasets"] = [name for name in parts["datasets"] if name in datasets] or instead
+        if (parts or not settings) and parts.get("datasets") != []:
+            kept[name] = parts
     return kept
-
-
-def _lacks_dataset(part: Any, datasets: Container[str]) -> bool:
-    """Return whether a part of a figure's settings names a data set that is not among the given ones."""
-    return isinstance(part, dict) and part.get("dataset") not in datasets
 
 
 def _explain(problem: jsonschema.ValidationError) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from flrml.datasets.registry import REGISTRY
 from flrml.methods import METHODS, Method
 from flrml.pipeline.config.expansion import methods_on
-from flrml.pipeline.config.resolve import methods_in
+from flrml.pipeline.config.resolve import used_methods
 from flrml.pipeline.report.catalog import FIGURES, TABLES, Entry
 from flrml.pipeline.stages.sweep import SWEEPS
 
@@ -70,9 +70,8 @@ def shown_methods(config: Config, entry: Entry) -> dict[str, tuple]:
     """Return what the registry says of the methods of a configuration; nothing if an entry shows no method."""
     if set(entry.inputs) <= {"metas"}:
         return {}
-    drawn = {name for settings in config["figures"].values() for _, names in methods_in(settings) for name in names}
     followed = {*DESCENTS, "flrml-ridge"} if "iterations" in config["figures"] else set()
-    used = {each["method"] for each in config["methods"].values()} | drawn | followed
+    used = used_methods(config) | followed
     return {
         name: (method.label, method.table, method.paper, method.control)
         for name, method in METHODS.items()
