@@ -8,27 +8,10 @@ from pathlib import Path
 
 import yaml
 
+from flrml.pipeline.report.catalog import FIGURES, TABLES
+
 ROOT = Path(__file__).parents[1]
 TITLES = {"flrml": "Results of the bundled experiment", "flrml-paper": "The paper, regenerated"}
-TABLES = {
-    "summary": "RidgeFLRML beside the others",
-    "claims": "The paper's claims",
-    "reproduction": "The paper's methods on its data",
-    "with_svd": "Table 3: methods on an SVD",
-    "without_svd": "Table 4: methods on the data",
-    "memory": "Memory",
-    "complexity": "Table 2: complexity",
-    "datasets": "Table 1: data sets",
-}
-FIGURES = {
-    "smoothing": "μ(x)",
-    "convergence": "Convergence",
-    "margin": "Margin",
-    "batches": "Mini-batches",
-    "growth": "Growth",
-    "front": "Accuracy against time",
-    "ridge": "RidgeFLRML",
-}
 
 
 def publish(config_file: str, machine: str) -> None:
@@ -41,13 +24,14 @@ def publish(config_file: str, machine: str) -> None:
     command = "make run" if config_file == "config.yaml" else f"make run CONFIG={config_file}"
     source = f"`{command}`, {written:%Y-%m-%d}, {machine}"
     page = [f"# {TITLES.get(experiment, experiment)}", "", f"Written by {source}.", ""]
-    for name, title in TABLES.items():
+    for name, entry in TABLES.items():
         if (table := results / "tables" / f"{name}.md").exists():
-            page += [f"## {title}", "", table.read_text()]
-    for name, title in FIGURES.items():
+            page += [f"## {entry.title}", "", table.read_text()]
+    for name, entry in FIGURES.items():
         if (figure := results / "figures" / f"{name}.png").exists():
             shutil.copy(figure, target / figure.name)
-            page += [f"## {title}", "", f"![{title}]({figure.name})", "", figure.with_suffix(".rst").read_text()]
+            caption = figure.with_suffix(".rst").read_text()
+            page += [f"## {entry.title}", "", f"![{entry.title}]({figure.name})", "", caption]
     (target / "README.md").write_text("\n".join(page))
     _update_readme()
 
@@ -61,7 +45,7 @@ def _update_readme() -> None:
         if not page.exists():
             continue
         text = page.read_text()
-        section = text.split(f"## {TABLES['summary']}\n")[1].split("\n## ")[0].strip().splitlines()
+        section = text.split(f"## {TABLES['summary'].title}\n")[1].split("\n## ")[0].strip().splitlines()
         table = [line for line in section if line.startswith("|")]
         head = [*table[:2], "", section[-1], ""]
         rows += table[2:]

@@ -1,11 +1,11 @@
-"""Write the pages that come from code: the configuration's keys from the schema, and the table of methods."""
+"""Write the pages that come from code: keys of the configuration, methods, figures and tables."""
 
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from flrml.methods import METHODS
+from flrml.pipeline.config.resolve import load_schema
+from flrml.pipeline.report.catalog import FIGURES, TABLES, Entry
 
 ROOT = Path(__file__).parents[1]
 
@@ -33,7 +33,7 @@ def _rows(rules: dict[str, Any], root: dict[str, Any], prefix: str = "") -> list
 
 def configuration() -> str:
     """Return the reference of the configuration as a Markdown table."""
-    schema = yaml.safe_load((ROOT / "workflow" / "schemas" / "config.schema.yaml").read_text())
+    schema = load_schema(ROOT / "workflow" / "schemas" / "config.schema.yaml")
     head = ["| key | type | default | meaning |", "|---|---|---|---|"]
     return "\n".join([*head, *_rows(schema, schema)]) + "\n"
 
@@ -49,11 +49,24 @@ def methods() -> str:
     return "\n".join([*head, *lines]) + "\n"
 
 
+def catalog(kind: str, entries: dict[str, Entry]) -> str:
+    """Return figures or tables as a Markdown table: the rule, and the caption."""
+    head = [f"| rule | {kind} |", "|---|---|"]
+    lines = [f"| `{kind}_{name}` | {entry.caption} |" for name, entry in entries.items()]
+    return "\n".join([*head, *lines]) + "\n"
+
+
 def _write(app: Any) -> None:
     folder = Path(app.srcdir) / "_generated"
     folder.mkdir(exist_ok=True)
-    for name, text in (("configuration.md", configuration()), ("methods.md", methods())):
-        path = folder / name
+    pages = {
+        "configuration": configuration(),
+        "methods": methods(),
+        "figures": catalog("figure", {**FIGURES}),
+        "tables": catalog("table", TABLES),
+    }
+    for name, text in pages.items():
+        path = folder / f"{name}.md"
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
 

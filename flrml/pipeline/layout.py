@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 # Files of a run, in results/runs/<data set>/<method>/seed<seed>/.
 MODEL, TRAINING, METRICS = "model.npz", "training.json", "metrics.json"
-# Singular values of a mini-batch below this share of the largest are noise.
-NOISE = 0.01
 
 
 @dataclass(frozen=True)

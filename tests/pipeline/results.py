@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from flrml.files import write_json
+from flrml.pipeline.report.results import Results
 
 MADE_BY = {"python": "3.11", "flrml": "0", "numpy": "2", "scipy": "1", "scikit-learn": "1", "git_commit": "abc"}
 
@@ -75,3 +76,8 @@ def files(folder: Path, contents: list[dict]) -> list[str]:
     for path, content in zip(paths, contents, strict=True):
         write_json(path, content)
     return [str(path) for path in paths]
+
+
+def read(folder: Path, **contents: list[dict]) -> Results:
+    """Write contents of each kind to files, and read them as figures and tables do."""
+    return Results.read({kind: files(folder / kind, found) for kind, found in contents.items()})

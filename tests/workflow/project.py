@@ -123,9 +123,8 @@ class Project:
 
     def numbers(self) -> dict[str, Any]:
         """Everything that the results say, times and memory apart, by file."""
-        found = sorted(
-            path for place in ("runs", "sweeps", "data") for path in (self.results / place).rglob("*.json")
-        )
+        places = ("runs", "sweeps", "iterations", "data")
+        found = sorted(path for place in places for path in (self.results / place).rglob("*.json"))
         return {str(path.relative_to(self.results)): _lasting(json.loads(path.read_text())) for path in found}
 
 

@@ -4,14 +4,14 @@ import copy
 import os
 
 import numpy as np
+import pytest
 
 from tests.workflow.project import TINY
 
-FIGURES = ("smoothing", "convergence", "margin", "batches", "front", "growth", "ridge")
-DRAWN = {f"figure_{name}": 1 for name in FIGURES}
-TABULATED = {
-    f"table_{name}": 1 for name in ("summary", "claims", "complexity", "with_svd", "without_svd", "memory")
-}
+PRINTED = {f"figure_{name}": 1 for name in ("smoothing", "convergence", "margin", "batches")}
+BEYOND = {f"figure_{name}": 1 for name in ("pareto", "growth", "iterations")}
+COMPARED = {f"table_{name}": 1 for name in ("summary", "complexity", "with_svd", "without_svd", "memory")}
+FOLLOWING = {"report_cover": 1, "track_experiment": 1}
 
 
 def test_a_second_run_does_nothing(project):
@@ -26,7 +26,7 @@ def test_an_added_sweep_point_runs_only_itself(project):
         "sweep": 2,
         "figure_margin": 1,
         "table_claims": 1,
-        "front_page": 1,
+        "report_cover": 1,
         "track": 1,
         "track_experiment": 1,
     }
@@ -50,7 +50,7 @@ def test_a_removed_sweep_point_leaves_figure_and_mlflow(project):
     assert project.planned(config=config) == {
         "figure_margin": 1,
         "table_claims": 1,
-        "front_page": 1,
+        "report_cover": 1,
         "track": 1,
         "track_experiment": 1,
     }
@@ -58,14 +58,101 @@ def test_a_removed_sweep_point_leaves_figure_and_mlflow(project):
 
 def test_an_edit_of_figure_code_only_redraws_with_the_edited_code(project):
     project.edit("pipeline/report/figures/printed.py", '"margin ratio", "mean', '"edited", "mean')
-    assert project.planned() == DRAWN | {"track_experiment": 1}
+    assert project.planned() == PRINTED | {"track_experiment": 1}
     assert project.executed("figure_margin") == {"figure_margin": 1}
     assert (project.results / "figures/margin.csv").read_text().startswith("dataset,method,edited,")
 
 
 def test_an_edit_of_table_code_only_rewrites_tables(project):
     project.edit("pipeline/report/comparison.py", "NOTE = (", "NOTE = (\n    ")
-    assert project.planned() == TABULATED | {"table_datasets": 1, "front_page": 1, "track_experiment": 1}
+    assert project.planned() == COMPARED | FOLLOWING | {"table_datasets": 1}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [('"FLRML (reference)"', '"FLRML, reference"'), ('ReferenceMFLRML", 4', 'ReferenceMFLRML", 3')],
+    ids=["title", "table"],
+)
+def test_what_the_registry_says_of_a_method_redraws_what_shows_it_and_trains_nothing(project, old, new):
+    project.edit("methods.py", old, new)
+    showing = {rule: 1 for rule in (PRINTED | BEYOND) if rule != "figure_smoothing"}
+    assert project.planned() == showing | COMPARED | FOLLOWING | {"table_claims": 1}
+
+
+def test_a_renamed_title_is_drawn(project):
+    project.edit("methods.py", '"FLRML (reference)"', '"FLRML, reference"')
+    assert project.executed("figure_margin") == {"figure_margin": 1}
+    assert "FLRML, reference" in (project.results / "figures/margin.rst").read_text()
+
+
+def test_a_method_that_is_not_used_plans_nothing(project):
+    line = 'Method("oasis", '
+    project.edit("methods.py", line, f'Method("mine", "Mine", ".baselines.oasis.OASIS", 3),\n        {line}')
+    project.edit("methods.py", '"LMNN", ".baselines', '"LMNN, by us", ".baselines')
+    assert project.planned() == {}
+
+
+def test_a_changed_caption_redraws_its_figure_only(project):
+    project.edit("pipeline/report/catalog.py", "Time of an iteration, or of", "Seconds of an iteration, or of")
+    assert project.planned() == {"figure_growth": 1, "track_experiment": 1}
+
+
+FIGURE = """
+        Figure(
+            "times",
+            "Times",
+            "times.draw_times",
+            ("runs",),
+            "Training time in seconds against the number of the run.",
+            "My section",
+        ),
+        Figure(
+            "pareto","""
+TABLE = """
+        Entry(
+            "runs",
+            "Runs",
+            "times.runs_table",
+            ("runs",),
+            "A row per run: columns for method and seconds.",
+        ),
+        Entry(
+            "memory","""
+FUNCTIONS = """
+from flrml.pipeline.report.figures.style import panels, write_numbers
+from flrml.pipeline.report.table import Cell, Table
+
+
+def draw_times(stem, results):
+    seconds = [run["train_seconds"] for run in results.runs]
+    with panels(stem) as (axes,):
+        axes.plot(seconds)
+        axes.set(xlabel="run", ylabel="training time (s)")
+    write_numbers(stem, ["seconds"], [[value] for value in seconds])
+
+
+def runs_table(results):
+    return Table(["method", "s"], [[Cell(r["method"]), Cell(f"{r['train_seconds']:.1f}")] for r in results.runs])
+"""
+
+
+def test_a_new_figure_and_a_new_table_are_two_files_and_draw_only_themselves(project):
+    """They are drawn, are in the report and are in MLflow."""
+    project.edit("pipeline/report/catalog.py", '\n        Figure(\n            "pareto",', FIGURE)
+    project.edit("pipeline/report/catalog.py", '\n        Entry(\n            "memory",', TABLE)
+    (project.code / "flrml/pipeline/report/times.py").write_text(FUNCTIONS)
+    config = copy.deepcopy(TINY)
+    config["figures"]["times"] = {}
+    assert project.executed(config=config) == {"figure_times": 1, "table_runs": 1, "track_experiment": 1}
+    count = len(TINY["datasets"]) * len(TINY["methods"])
+    assert len((project.results / "figures/times.csv").read_text().splitlines()) == 1 + count
+    assert len((project.results / "tables/runs.csv").read_text().splitlines()) == 1 + count
+    logged = {path.name for path in (project.work / "mlartifacts").rglob("*.*")}
+    assert {"times.png", "runs.md"} <= logged
+    project.run("--report", "report.html", config=config)
+    report = (project.work / "report.html").read_text()
+    for text in ("My section", "against the number of the run", "columns for method and seconds"):
+        assert text in report
 
 
 def test_an_edit_of_a_solver_retrains_without_a_new_svd(project):

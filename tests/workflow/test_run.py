@@ -9,13 +9,15 @@ import time
 
 import pytest
 
+from flrml.pipeline.report import catalog
 from tests.workflow.project import TINY
 
-FIGURES = ["smoothing", "convergence", "margin", "batches", "front", "growth", "ridge"]
-TABLES = ["summary", "claims", "datasets", "complexity", "with_svd", "without_svd", "memory"]
+FIGURES = list(TINY["figures"])
+TABLES = [name for name in catalog.TABLES if name not in ("splits", "reproduction")]
 
 
 def test_every_figure_and_table_is_there(finished):
+    assert set(FIGURES) == set(catalog.FIGURES)
     for name in FIGURES:
         assert (finished.results / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
         assert (finished.results / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
@@ -26,6 +28,7 @@ def test_every_figure_and_table_is_there(finished):
         assert len(table) > 2
         assert "---" in (finished.results / "tables" / f"{name}.md").read_text()
         assert r"\bottomrule" in (finished.results / "tables" / f"{name}.tex").read_text()
+        assert (finished.results / "tables" / f"{name}.rst").read_text() == f"{catalog.TABLES[name].caption}\n"
 
 
 def test_every_model_is_a_finished_run_in_mlflow(finished):
@@ -65,7 +68,7 @@ def test_nothing_is_left_half_written(finished):
 def test_every_job_has_its_log(finished):
     logs = {str(path.relative_to(finished.results / "logs")) for path in finished.results.rglob("*.log")}
     assert {"train/digits-flrml-0.log", "figures/margin.log", "track/digits.log"} <= logs
-    assert "accuracy" in (finished.results / "logs/evaluate/digits-0.log").read_text()
+    assert "accuracy" in (finished.results / "logs/evaluate/digits-flrml-0.log").read_text()
 
 
 def test_a_failing_method_leaves_all_others_and_a_marked_cell(project):
@@ -102,11 +105,16 @@ def test_each_figure_and_table_is_a_target_by_name(fresh):
     }
 
 
-def test_the_figure_of_the_ridge_needs_both_decompositions(fresh):
-    config = copy.deepcopy(TINY)
-    config["figures"]["ridge"] = {"datasets": ["digits"]}
-    expected = {"prepare": 1, "decompose": 2, "variants": 1, "figure_ridge": 1}
-    assert fresh.planned("figure_ridge", config=config) == expected
+def test_the_figure_of_iterations_needs_both_decompositions(fresh):
+    expected = {"prepare": 1, "decompose": 2, "iterations": 1, "figure_iterations": 1}
+    assert fresh.planned("figure_iterations") == expected
+
+
+def test_without_a_method_on_an_svd_none_is_computed(fresh):
+    changed = {"common": {}, "methods": {"cosine": {}}, "figures": {"pareto": {}}}
+    planned = fresh.planned(config=TINY | changed)
+    assert (planned["train"], planned["figure_pareto"], planned["table_with_svd"]) == (2, 1, 1)
+    assert planned["decompose"] == 0
 
 
 def test_offline_plans_only_data_sets_that_need_no_download(fresh):
@@ -163,5 +171,5 @@ def test_splits_of_training_parts_are_planned_like_data_sets(fresh):
         "methods": {"flrml-ridge": {}, "no-rounds": {"method": "flrml-ridge", "rounds": 0}},
     }
     planned = fresh.planned(config=study)
-    assert (planned["prepare"], planned["train"], planned["evaluate"]) == (3, 6, 3)
+    assert (planned["prepare"], planned["train"], planned["evaluate"]) == (3, 6, 6)
     assert [rule for rule in planned if rule.startswith(("table", "figure"))] == ["table_splits"]

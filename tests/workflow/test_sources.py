@@ -18,9 +18,12 @@ ENTRIES = {
     "evaluate": {"pipeline.stages.evaluate"},
     "track": {"pipeline.tracking.records"},
     "track_experiment": {"pipeline.tracking.experiment"},
-    "variants": {"pipeline.stages.variants", "flrml", "reference", "ridge.estimator"},
-    "figure_front": {"pipeline.report.figures", "pipeline.report.captions"},
-    "table_with_svd": {"pipeline.report.comparison"},
+    "iterations": {"pipeline.stages.iterations", "flrml", "reference", "ridge.estimator"},
+    "figure_pareto": {"pipeline.report.figures.beyond", "pipeline.report.captions"},
+    "figure_margin": {"pipeline.report.figures.printed", "pipeline.report.captions", "pipeline.report.claims"},
+    "table_with_svd": {"pipeline.report.comparison", "pipeline.report.captions"},
+    "table_claims": {"pipeline.report.claims", "pipeline.report.captions"},
+    "report_cover": {"pipeline.report.cover"},
 }
 READERS = {"digits": "datasets.bundled", "shapes10-16": "datasets.modelnet.shapes"}
 # Imports each module in a process of its own and says what it imported. The packages of flrml are empty here: what

@@ -48,17 +48,17 @@ rule growth:
         "../scripts/growth.py"
 
 
-rule variants:
+rule iterations:
     """Follow FLRML, its reference form and RidgeFLRML per iteration on a data set."""
     input:
         meta=prepared_meta,
         plain=lambda wildcards: spectrum_file(wildcards.dataset, "flrml"),
         centered=lambda wildcards: spectrum_file(wildcards.dataset, "flrml-reference"),
-        code=sources("pipeline.stages.variants", "flrml", "reference", "ridge.estimator"),
+        code=sources("pipeline.stages.iterations", "flrml", "reference", "ridge.estimator"),
     output:
-        f"{RESULTS}/sweeps/ridge/{{dataset}}.json",
+        f"{RESULTS}/iterations/{{dataset}}.json",
     log:
-        f"{RESULTS}/logs/sweeps/ridge-{{dataset}}.log",
+        f"{RESULTS}/logs/iterations/{{dataset}}.log",
     group:
         "sweeps"
     conda:
@@ -71,8 +71,8 @@ rule variants:
             wildcards.dataset,
             "flrml-ridge",
             n_neighbors=config["n_neighbors"],
-            ridges=FIGURE_SETTINGS["ridge"]["ridges"],
+            ridges=FIGURE_SETTINGS["iterations"]["ridges"],
         ),
         limits=LIMITS | {"minutes": 4 * LIMITS["minutes"]},
     script:
-        "../scripts/variants.py"
+        "../scripts/iterations.py"

@@ -4,7 +4,7 @@ TRACKED = [*DATASETS_TRACKED, f"{RESULTS}/mlflow.json"]
 
 
 onsuccess:
-    for line in summary_lines(RESULTS, [*FIGURES, *TABLES], DATASETS_TRACKED):
+    for line in summary_lines(RESULTS, [*FIGURE_FILES, *TABLE_FILES], DATASETS_TRACKED):
         logger.info(line)
 
 
@@ -37,9 +37,8 @@ rule track:
 rule track_experiment:
     """Log the experiment with its figures and tables to MLflow, as the parent of its runs."""
     input:
-        # FIGURES and TABLES are named by rules that are included later.
-        drawn=lambda wildcards: [*FIGURES, *TABLES],
-        results=all_metrics(),
+        drawn=[*FIGURE_FILES, *TABLE_FILES],
+        results=result_files.files_of(config, "runs"),
         tracked=DATASETS_TRACKED,
         code=sources("pipeline.tracking.experiment"),
     output:

@@ -1,14 +1,13 @@
 from pathlib import Path
 
-from flrml.pipeline.report import figures
 from flrml.pipeline.report.captions import write_caption
+from flrml.pipeline.report.claims import claims_shown
+from flrml.pipeline.report.results import Results, load_function
 from flrml.pipeline.stages.logs import logged
 
 with logged(snakemake.log[0]) as say:
     stem = Path(snakemake.output[0]).with_suffix("")
-    results = snakemake.input.get("results", [])
-    results = [results] if isinstance(results, str) else list(results)
-    draw = getattr(figures, f"draw_{stem.name}")
-    draw(stem, results) if "results" in snakemake.input.keys() else draw(stem)  # noqa: SIM118
-    write_caption(stem, snakemake.input.caption, results)
+    results = Results.read(dict(snakemake.input.items()), positions=snakemake.params.positions)
+    load_function(snakemake.params.function)(stem, results)
+    write_caption(stem, snakemake.params.caption, claims_shown(stem.name, results))
     say(f"drawn: {stem}.pdf")

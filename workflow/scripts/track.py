@@ -1,8 +1,8 @@
 from pathlib import Path
 
 from flrml.files import write_json
+from flrml.pipeline.layout import SWEEPS
 from flrml.pipeline.stages.logs import logged
-from flrml.pipeline.stages.sweep import SWEEPS
 from flrml.pipeline.tracking.keys import tracking_uri
 from flrml.pipeline.tracking.records import log_run, of_sweep
 from flrml.pipeline.tracking.tracker import Tracker

@@ -1,6 +1,6 @@
 """Check the configuration of an experiment before any job starts, and fill in defaults."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from flrml.flrml import FLRML
 from flrml.methods import METHODS, build, suggest
 from flrml.mflrml import MFLRML
 from flrml.pipeline.config.expansion import expand
+from flrml.pipeline.report.catalog import FIGURES
 
 SWEPT_BASE: dict[str, type] = {"margin": FLRML, "batches": MFLRML}
 TRUTH = {"true": True, "True": True, "false": False, "False": False}  # on the command line
@@ -34,7 +35,7 @@ def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
     schema : path
         JSON schema in YAML.
     """
-    rules = yaml.safe_load(Path(schema).read_text())
+    rules = load_schema(schema)
     config = {
         name: TRUTH.get(value, value)
         if isinstance(value, str) and rules["properties"].get(name, {}).get("type") == "boolean"
@@ -50,7 +51,7 @@ def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
         offline = {name for name, dataset in REGISTRY.items() if dataset.offline}
         config["datasets"] = {k: v for k, v in config["datasets"].items() if k in offline}
         config["datasets"].setdefault("digits", _with_defaults({}, rules["$defs"]["dataset"]))
-        config["figures"] = _restricted(config["figures"], config["datasets"])
+        config["figures"] = _restricted(config["figures"], config["datasets"], list(config["datasets"])[:1])
     config = expand(config)
     _check_results(config["results"])
     _check_names(config)
@@ -64,6 +65,19 @@ def _check_results(results: str) -> None:
         raise ConfigError(f"results: {results!r} starts with ~, which is not expanded; write the path out")
     if folder in (here, *here.parents, Path.home().resolve()):
         raise ConfigError(f"results: {results!r} is no folder for results alone; name one below, such as results")
+
+
+def load_schema(path: str | Path) -> dict[str, Any]:
+    """Return the schema of a configuration, in which the keys of ``figures`` are those of the catalog.
+
+    Parameters
+    ----------
+    path : path
+        JSON schema in YAML, without the figures.
+    """
+    rules = yaml.safe_load(Path(path).read_text())
+    rules["properties"]["figures"]["properties"] = {name: figure.schema for name, figure in FIGURES.items()}
+    return rules
 
 
 def check_shared_tracking(uri: str) -> None:
@@ -112,15 +126,13 @@ def _check_names(config: dict[str, Any]) -> None:
         except ValueError as error:
             raise ConfigError(f"methods.{name}: {error}") from None
     for figure, settings in config["figures"].items():
-        for place, methods in _mentioned_methods(figure, settings):
+        for place, methods in _mentioned(settings, "methods"):
             _check_swept(f"figures.{figure}{place}", methods, SWEPT_BASE.get(figure))
     _check_parameters(config)
     for figure, settings in config["figures"].items():
-        for place, names in _mentioned(settings):
+        for place, names in _mentioned(settings, "datasets", "dataset"):
             for name in names:
-                _check_figure(
-                    config, f"figures.{figure}{place}", name, needs_svd=figure in ("convergence", "margin", "ridge")
-                )
+                _check_figure(config, f"figures.{figure}{place}", name, needs_svd=FIGURES[figure].needs_svd)
     if "convergence" in config["figures"] and not {"flrml", "flrml-reference"} & {
         entry["method"] for entry in config["methods"].values()
     }:
@@ -129,9 +141,7 @@ def _check_names(config: dict[str, Any]) -> None:
 
 def _check_parameters(config: dict[str, Any]) -> None:
     """Check that common parameters belong to some method, and that every method accepts its values."""
-    mentioned = (_mentioned_methods(figure, settings) for figure, settings in config["figures"].items())
-    drawn = [name for places in mentioned for _, methods in places for name in methods]
-    used = [METHODS[name].accepts for name in [*(e["method"] for e in config["methods"].values()), *drawn]]
+    used = [METHODS[name].accepts for name in used_methods(config)]
     known = sorted({name for accepts in used for name in accepts} - {"random_state"})
     for name in config["common"]:
         if name not in known:
@@ -161,22 +171,19 @@ def _check_figure(config: dict[str, Any], place: str, name: str, *, needs_svd: b
         raise ConfigError(f"{place}: {name!r} has svd: false; choose from {', '.join(with_svd) or 'none'}")
 
 
-def _mentioned(settings: Any) -> Iterable[tuple[str, list[str]]]:
-    """Yield the data sets that the settings of a figure name, with the place."""
-    if isinstance(settings, dict):
-        if "datasets" in settings:
-            yield ".datasets", settings["datasets"]
-        for axis, part in settings.items():
-            if isinstance(part, dict) and "dataset" in part:
-                yield f".{axis}.dataset", [part["dataset"]]
+def _mentioned(settings: dict[str, Any], *keys: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the names that the settings of a figure, or a part of them, list under some keys, with the place."""
+    parts = {f".{axis}": part for axis, part in settings.items() if isinstance(part, dict)}
+    for place, part in ({"": settings} | parts).items():
+        for key in (key for key in keys if key in part):
+            yield f"{place}.{key}", [part[key]] if isinstance(part[key], str) else part[key]
 
 
-def _mentioned_methods(figure: str, settings: Any) -> Iterable[tuple[str, list[str]]]:
-    """Yield the methods that the settings of a figure name, with the place."""
-    if figure == "growth":
-        yield from ((f".{axis}.methods", part["methods"]) for axis, part in settings.items())
-    elif "methods" in settings:
-        yield ".methods", settings["methods"]
+def used_methods(config: dict[str, Any]) -> set[str]:
+    """Return the registered methods that the methods and figures of a resolved configuration name."""
+    places = (place for settings in config["figures"].values() for place in _mentioned(settings, "methods"))
+    drawn = {name for _, names in places for name in names}
+    return drawn | {entry["method"] for entry in config["methods"].values()}
 
 
 def _check_swept(place: str, methods: list[str], base: type | None) -> None:
@@ -191,32 +198,22 @@ def _check_swept(place: str, methods: list[str], base: type | None) -> None:
 def without_datasets(config: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Return a resolved configuration without some data sets; figures that have no other are dropped."""
     kept = {name: dataset for name, dataset in config["datasets"].items() if name not in set(names)}
-    figures = {}
-    for figure, settings in config["figures"].items():
-        if "datasets" in settings:
-            settings = settings | {"datasets": [name for name in settings["datasets"] if name in kept]}
-            if not settings["datasets"]:
-                continue
-        if figure == "growth":
-            settings = {axis: part for axis, part in settings.items() if part["dataset"] in kept}
-            if not settings:
-                continue
-        figures[figure] = settings
-    return config | {"datasets": kept, "figures": figures}
+    return config | {"datasets": kept, "figures": _restricted(config["figures"], kept, [])}
 
 
-def _restricted(figures: dict[str, Any], datasets: dict[str, Any]) -> dict[str, Any]:
-    """Restrict figures to the given data sets."""
-    kept: dict[str, Any] = {}
+def _restricted(figures: dict[str, Any], datasets: Container[str], instead: list[str]) -> dict[str, Any]:
+    """Restrict figures to the given data sets; one that has none of them shows others instead, if there are any."""
+    kept = {}
     for name, settings in figures.items():
-        settings = dict(settings)
-        if "datasets" in settings:
-            settings["datasets"] = [d for d in settings["datasets"] if d in datasets] or list(datasets)[:1]
-        kept[name] = {
-            k: v for k, v in settings.items() if not (isinstance(v, dict) and v.get("dataset") not in datasets)
+        parts = {
+            key: part
+            for key, part in settings.items()
+            if not isinstance(part, dict) or part.get("dataset") in datasets
         }
-        if not kept[name] and settings:
-            del kept[name]
+        if "datasets" in parts:
+            parts["datasets"] = [name for name in parts["datasets"] if name in datasets] or instead
+        if (parts or not settings) and parts.get("datasets") != []:
+            kept[name] = parts
     return kept
 
 

@@ -1,74 +1,11 @@
-"""Write the texts of the report: captions of figures, and its first page."""
+"""Write the captions of figures and tables, which the report shows."""
 
-import csv
-from collections.abc import Iterable
 from pathlib import Path
 
 from flrml.files import atomic_write
-from flrml.pipeline.report.claims import UNTESTED, caption
-
-# Snakemake centres the page, so that the head of a long one and the side of a wide one are out of reach, and lets
-# text be 32 rem wide.
-STYLE = (
-    "<style>.h-screen.items-center {align-items: safe center; justify-content: safe center} "
-    ".prose.max-w-lg {max-width: 56rem} .prose table:first-of-type td {white-space: nowrap}</style>"
-)
 
 
-def write_caption(stem: str | Path, shown: str | Path, results: Iterable[str]) -> None:
-    """Write ``stem``.rst: the text that says what is shown, and a sentence per claim.
-
-    Parameters
-    ----------
-    stem : path
-        Path of the figure without its suffix.
-    shown : path
-        File with the text that says what is shown.
-    results : iterable of paths
-        The result files that the figure is drawn from.
-    """
-    text = Path(shown).read_text().strip()
-    claims = caption(Path(stem).name, results)
+def write_caption(stem: str | Path, *paragraphs: str) -> None:
+    """Write paragraphs that are not empty to ``stem``.rst, for a figure or table of that path without suffix."""
     with atomic_write(f"{stem}.rst") as beside:
-        beside.write_text(f"{text}\n\n{claims}".strip() + "\n")
-
-
-def write_front_page(path: str | Path, experiment: str, summary: str | Path, claims: str | Path) -> None:
-    """Write the first page of the report in reStructuredText: the headline results, and the paper's claims.
-
-    Parameters
-    ----------
-    path : path
-        File to write.
-    experiment : str
-        Name of the experiment.
-    summary, claims : paths
-        The two tables as CSV.
-    """
-    checked = _rows(claims)
-    tested = [row for row in checked if row[-1] != UNTESTED]
-    parts = [
-        f".. raw:: html\n\n   {STYLE}",
-        f"Experiment **{experiment}**: 5-NN accuracy on the test parts, and seconds of training.",
-        _table(_rows(summary)),
-        "What the paper claims, and what this experiment measures "
-        f"({len(checked) - len(tested)} further claims cannot be tested with its runs):",
-        _table(tested, "8 30 50 12"),
-        "Figures and tables are in the menu; tables are sorted by a click on the head of a column.",
-    ]
-    with atomic_write(path) as beside:
-        beside.write_text("\n\n".join(parts) + "\n")
-
-
-def _rows(path: str | Path) -> list[list[str]]:
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.reader(file))
-
-
-def _table(rows: list[list[str]], widths: str = "auto") -> str:
-    """Return rows, the first of which is the head, as a table in reStructuredText."""
-    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", ""]
-    for row in rows:
-        cells = [cell.replace("*", "\\*").replace("|", "\\|").replace("_", "\\_") or "–" for cell in row]
-        lines += [f"   {'*' if number == 0 else ' '} - {cell}" for number, cell in enumerate(cells)]
-    return "\n".join(lines)
+        beside.write_text("\n\n".join(filter(None, paragraphs)) + "\n")

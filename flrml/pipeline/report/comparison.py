@@ -1,19 +1,16 @@
-"""The tables of the experiment: the paper's Tables 1 to 4 with ours, a summary, memory, reproduction and claims."""
+"""The tables of the experiment: the paper's Tables 1 to 4 with ours, a summary, memory, reproduction and splits."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from flrml import paper
+from flrml.datasets.preparation import paper_table
 from flrml.datasets.registry import REGISTRY
-from flrml.files import read_json
 from flrml.methods import METHODS
-from flrml.pipeline.report.claims import CLAIMS, Evidence
-from flrml.pipeline.report.results import exponent, mean
+from flrml.pipeline.report.results import Record, Results, by, exponent, mean, title
 from flrml.pipeline.report.table import Cell, Table, figures, minus
-
-Runs = dict[tuple[str, str], list[dict[str, Any]]]
 
 NOTE = (
     "Accuracy in per cent, in brackets the paper's and the difference to it; training time in seconds, in brackets "
@@ -23,6 +20,8 @@ NOTE = (
 PRINTED: dict[int, dict[str, Any]] = {3: paper.WITH_SVD, 4: paper.WITHOUT_SVD}
 PRINTED_DATASETS = {3: paper.WITH_SVD_DATASETS, 4: paper.WITHOUT_SVD_DATASETS}
 PRINTED_BOLD = {3: paper.BOLD_WITH_SVD, 4: paper.BOLD_WITHOUT_SVD}
+
+KINDS = ("plain", "centered")  # of rows that are decomposed
 
 # Costs of an iteration here where they differ from the paper's Table 2, counted from the code, and why they differ.
 OURS = {
@@ -55,175 +54,123 @@ def printed_cell(table: int, method: str | None, dataset: str) -> tuple[Any, boo
     return rows[method][place], method in PRINTED_BOLD[table][place]
 
 
-def dataset_table(rows: Iterable[dict[str, Any]], missing: dict[str, str] | None = None) -> Table:
-    """The paper's Table 1 with ours, from :func:`flrml.datasets.paper_table`.
-
-    Parameters
-    ----------
-    rows : iterable of dict
-        A row per prepared data set.
-    missing : dict, optional
-        Data sets that were left out, with the reason.
-    """
-    head = [
-        "data set",
-        "in the paper",
-        "D",
-        "n",
-        "n test",
-        "classes",
-        "paper: D, n, n test, classes",
-        "differences",
-    ]
+def dataset_table(results: Results) -> Table:
+    """Return the paper's Table 1 with ours, and the data sets that were left out."""
+    sizes = ["D", "n", "n test", "classes"]
     body = []
-    for row in rows:
+    for row in paper_table(results.metas.values()):
         ours = [f"{row[key]:,}" for key in ("D", "n", "n_test", "classes")]
         theirs = [row[f"paper {key}"] for key in ("D", "n", "n_test", "classes")]
         printed = ", ".join(f"{value:,}" for value in theirs) if theirs[0] is not None else "–"
         cells = [row["dataset"], row["paper name"] or "–", *ours, printed, row["differences"] or "none"]
         body.append([Cell(cell) for cell in cells])
-    for name, reason in (missing or {}).items():
+    for name, reason in results.missing.items():
         known = paper.DATASETS.get(_paper_name(name))
         printed = ", ".join(f"{value:,}" for value in known) if known else "–"
         cells = [name, _paper_name(name) or "–", "–", "–", "–", "–", printed, f"missing: {reason}"]
         body.append([Cell(cell) for cell in cells])
-    return Table(head, body)
+    return Table(["data set", "in the paper", *sizes, f"paper: {', '.join(sizes)}", "differences"], body)
 
 
-def comparison_table(
-    paths: Iterable[str],
-    table: int,
-    names: dict[str, str],
-    svd_seconds: dict[str, float],
-    missing: dict[str, str] | None = None,
-) -> Table:
-    """The paper's Table 3 (methods on an SVD) or 4 (on the data), from the metrics.json of all runs.
+def with_svd_table(results: Results) -> Table:
+    """Return the paper's Table 3, methods on an SVD, with ours, and the seconds of each SVD."""
+    table = _comparison(results, 3)
+    printed = dict(zip(paper.WITH_SVD_DATASETS, paper.SVD_SECONDS, strict=True))
+    row = [Cell("t_svd")]
+    names, absent = _columns(results, 3)
+    for dataset, name in (names | absent).items():
+        ours = next((results.svd[dataset, kind] for kind in KINDS if (dataset, kind) in results.svd), None)
+        row += [Cell(""), Cell(_beside(ours, printed.get(name)))]
+    table.rows.append(row)
+    return table
 
-    Parameters
-    ----------
-    paths : iterable of paths
-        metrics.json files.
-    table : {3, 4}
-        Which one.
-    names : dict
-        Name in the paper of each data set that is the paper's own.
-    svd_seconds : dict
-        Seconds that the SVD of each data set took.
-    missing : dict, optional
-        Data sets that were left out, with the reason; the paper's figures alone stand in their columns.
-    """
-    runs: Runs = {}
-    for path in paths:
-        result = read_json(path)
-        method = METHODS[result["method"]]
-        if method.table == table or method.control:
-            runs.setdefault((result["method"], result["dataset"]), []).append(result)
-    methods = [name for name in METHODS if any(method == name for method, _ in runs)]
-    # A data set without any run of this table's own methods has no column.
-    datasets = [
-        dataset
-        for dataset in dict.fromkeys(dataset for _, dataset in runs)
-        if any((name, dataset) in runs for name in methods if not METHODS[name].control)
-    ]
-    absent = {name: _paper_name(name) for name in missing or {} if _paper_name(name) in PRINTED_DATASETS[table]}
+
+def without_svd_table(results: Results) -> Table:
+    """Return the paper's Table 4, methods on the data, with ours."""
+    return _comparison(results, 4)
+
+
+def _columns(results: Results, number: int) -> tuple[dict[str, str], dict[str, str]]:
+    """Return data sets with runs of a table's own methods and those left out, with their names in the paper."""
+    datasets = dict.fromkeys(run["dataset"] for run in results.runs if _is_own(run, number))
+    names = {dataset: results.paper_names.get(dataset, "") for dataset in datasets}
+    absent = {name: _paper_name(name) for name in results.missing if _paper_name(name) in PRINTED_DATASETS[number]}
+    return names, absent
+
+
+def _is_own(run: Record, number: int) -> bool:
+    """Return whether a run belongs to a table of the paper; controls stand beside it."""
+    return METHODS[run["method"]].table == number and not METHODS[run["method"]].control
+
+
+def _comparison(results: Results, number: int) -> Table:
+    """Return one of the paper's tables with ours; a data set that was left out has the paper's figures alone."""
+    listed = Results(runs=[run for run in results.runs if _is_own(run, number) or METHODS[run["method"]].control])
+    compared = Results(runs=[run for run in results.runs if _is_own(run, number)])
+    runs = by(listed.runs, "method", "dataset")
+    accuracies, seconds = listed.means("accuracy"), compared.means("train_seconds")
+    names, absent = _columns(results, number)
     head = ["method"]
-    for dataset in datasets:
-        head += [f"{dataset} ({names.get(dataset) or 'not the paper’s'}) %", f"{dataset} s"]
+    for dataset, name in names.items():
+        head += [f"{dataset} ({name or 'not the paper’s'}) %", f"{dataset} s"]
     for dataset, name in absent.items():
         head += [f"{dataset} ({name}, missing) %", f"{dataset} s"]
-    accuracy = {key: mean(found, "accuracy") for key, found in runs.items()}
-    seconds = {key: mean(found, "train_seconds") for key, found in runs.items() if not METHODS[key[0]].control}
-    best = {d: max((accuracy.get((m, d)) or 0 for m in methods), default=0) for d in datasets}
-    fastest = {d: min((seconds.get((m, d)) or np.inf for m in methods), default=np.inf) for d in datasets}
     rows = []
-    for name in sorted(methods, key=lambda name: METHODS[name].control):
-        method = METHODS[name]
-        row = [Cell(method.title + (" (control)" if method.control else ""))]
-        for dataset in datasets:
-            found, key = runs.get((name, dataset), []), (name, dataset)
-            printed, bold = printed_cell(table, method.paper, names.get(dataset, ""))
-            is_best = accuracy.get(key) is not None and (accuracy[key] or 0) >= best[dataset] - 1e-9
-            is_fastest = seconds.get(key) is not None and (seconds[key] or np.inf) <= fastest[dataset]
-            row += [Cell(_accuracy(found, printed, bold), is_best), Cell(_seconds(found, printed), is_fastest)]
-        for dataset in absent.values():
-            printed, bold = printed_cell(table, method.paper, dataset)
-            row += [Cell(_accuracy([], printed, bold)), Cell(_seconds([], printed))]
+    for name in sorted((name for name in METHODS if name in runs), key=lambda name: METHODS[name].control):
+        row = [Cell(title(name) + (" (control)" if METHODS[name].control else ""))]
+        for dataset, printed_name in (names | absent).items():
+            printed, bold = printed_cell(number, METHODS[name].paper, printed_name)
+            found = runs[name].get(dataset, [])
+            row += [
+                Cell(_accuracy(found, printed, bold), _is_best(name, accuracies.get(dataset, {}))),
+                Cell(_seconds(found, printed), _is_best(name, seconds.get(dataset, {}), min)),
+            ]
         rows.append(row)
-    if table == 3:
-        rows.append([Cell("t_svd")])
-        printed_seconds = dict(zip(paper.WITH_SVD_DATASETS, paper.SVD_SECONDS, strict=True))
-        for dataset in (*datasets, *absent):
-            theirs = printed_seconds.get(names.get(dataset) or absent.get(dataset, ""))
-            rows[-1] += [Cell(""), Cell(_beside(svd_seconds.get(dataset), theirs))]
     return Table(head, rows, NOTE)
 
 
-def memory_table(paths: Iterable[str]) -> Table:
+def memory_table(results: Results) -> Table:
     """Return the peak memory of every training in MB, a row per method and a column per data set."""
-    runs: Runs = {}
-    for path in paths:
-        result = read_json(path)
-        runs.setdefault((result["method"], result["dataset"]), []).append(result)
-    datasets = list(dict.fromkeys(dataset for _, dataset in runs))
+    runs = by(results.runs, "method", "dataset")
+    datasets = list(dict.fromkeys(run["dataset"] for run in results.runs))
     rows = []
-    for name in (name for name in METHODS if any(method == name for method, _ in runs)):
-        cells = [Cell(METHODS[name].title)]
-        for dataset in datasets:
-            found = runs.get((name, dataset), [])
-            peak = mean(found, "peak_mb")
-            cells.append(Cell(f"{peak:,.0f}" if peak is not None else found[0]["outcome"] if found else ""))
-        rows.append(cells)
+    for name in (name for name in METHODS if name in runs):
+        found = [runs[name].get(dataset, []) for dataset in datasets]
+        peaks = [mean(each, "peak_mb") for each in found]
+        cells = [
+            f"{peak:,.0f}" if peak is not None else _letter(each) for peak, each in zip(peaks, found, strict=True)
+        ]
+        rows.append([Cell(cell) for cell in (title(name), *cells)])
     note = "Peak memory of a training's process in MB, data and libraries included; letters as in the other tables."
     return Table(["method", *datasets], rows, note)
 
 
-def summary_table(paths: Iterable[str], svd_seconds: dict[str, float]) -> Table:
-    """Compare RidgeFLRML with cosine, FLRML and the best other method, a row per data set.
-
-    Parameters
-    ----------
-    paths : iterable of paths
-        metrics.json files.
-    svd_seconds : dict
-        Seconds that the SVD of each data set took; methods that start from it have them added.
-    """
-    runs: dict[str, dict[str, list[dict]]] = {}
-    for path in paths:
-        result = read_json(path)
-        runs.setdefault(result["dataset"], {}).setdefault(result["method"], []).append(result)
-
-    def cell(dataset: str, method: str | None, name: bool = False) -> Cell:
-        found = runs[dataset].get(method or "", [])
-        accuracy, seconds = mean(found, "accuracy"), mean(found, "train_seconds")
-        if method is None or accuracy is None or seconds is None:
-            return Cell("–")
-        if METHODS[method].uses_spectrum:
-            seconds += svd_seconds.get(dataset, 0.0)
-        label = f"{METHODS[method].title}: " if name else ""
-        best = max(mean(each, "accuracy") or 0 for each in runs[dataset].values())
-        return Cell(f"{label}{100 * accuracy:.1f} % in {figures(seconds)} s", accuracy >= best - 1e-9)
-
+def summary_table(results: Results) -> Table:
+    """Compare RidgeFLRML with cosine, FLRML and the best other method, a row per data set."""
+    shown = ("cosine", "flrml", "flrml-ridge")
+    accuracies, seconds = results.means("accuracy"), results.means("train_seconds")
     rows = []
-    for dataset, methods in runs.items():
-        others = [method for method in methods if method not in ("cosine", "flrml", "flrml-ridge")]
-        other = max(others, key=lambda method: mean(methods[method], "accuracy") or 0, default=None)
-        cells = [cell(dataset, method) for method in ("cosine", "flrml", "flrml-ridge")]
-        rows.append([Cell(dataset), *cells, cell(dataset, other, name=True)])
+    for dataset in dict.fromkeys(run["dataset"] for run in results.runs):
+        accuracy = accuracies.get(dataset, {})
+        others = [method for method in accuracy if method not in shown]
+        other = max(others, key=lambda method: accuracy[method], default="")
+        cells = []
+        for method in (*shown, other):
+            text = "–"
+            if method in accuracy:
+                time = seconds[dataset][method] + results.svd_seconds(dataset, method)
+                name = f"{title(method)}: " if method == other else ""
+                text = f"{name}{100 * accuracy[method]:.1f} % in {figures(time)} s"
+            cells.append(Cell(text, _is_best(method, accuracy)))
+        rows.append([Cell(dataset), *cells])
     note = "5-NN accuracy on the test part; seconds of training, with the SVD if a method needs one; bold: best."
     return Table(["data set", "cosine on X", "FLRML", "RidgeFLRML", "best other method"], rows, note)
 
 
-def complexity_table(paths: Iterable[str]) -> Table:
-    """The paper's Table 2, our costs where they differ, and measured exponents.
-
-    Parameters
-    ----------
-    paths : iterable of paths
-        Results of the growth with the size of the data.
-    """
+def complexity_table(results: Results) -> Table:
+    """Return the paper's Table 2, our costs if they differ, and measured exponents."""
     measured: dict[str | None, list[str]] = {}
-    for path in paths:
-        result = read_json(path)
+    for result in results.growth:
         if (power := exponent(result)) is not None:
             measured.setdefault(METHODS[result["method"]].paper, []).append(f"{result['axis']}^{power:.2f}")
     rows: list[list[Cell]] = []
@@ -243,28 +190,21 @@ def complexity_table(paths: Iterable[str]) -> Table:
     return Table(head, rows, note, words=True)
 
 
-def reproduction_table(paths: Iterable[str], names: dict[str, str]) -> Table:
-    """FLRML and M-FLRML on the paper's data sets: the paper, the authors' code, and ours by both votes."""
-    head = [
-        "data set",
-        "method",
-        "paper %",
-        "authors' code %",
-        "ours %",
-        "ours, authors' vote %",
-        "start rounds",
-        "iterations",
-        "null steps",
-        "s",
-    ]
+def reproduction_table(results: Results) -> Table:
+    """Compare FLRML and M-FLRML on the paper's data: the paper, the authors' code, and ours by both votes."""
+    accuracies = ["paper %", "authors' code %", "ours %", "ours, authors' vote %"]
+    counts_and_time = ["start rounds", "iterations", "null steps", "s"]
     rows = []
-    for path in paths:
-        result = read_json(path)
-        method, name = METHODS[result["method"]], names.get(result["dataset"])
+    for result in results.runs:
+        method, name = METHODS[result["method"]], results.paper_names.get(result["dataset"])
         if name is None or method.paper not in paper.AUTHORS_CODE:
             continue
         printed, _ = printed_cell(method.table, method.paper, name)
-        cells = [result["dataset"], method.title, printed[0] if isinstance(printed, tuple) else printed or "–"]
+        cells = [
+            result["dataset"],
+            title(method.name),
+            printed[0] if isinstance(printed, tuple) else printed or "–",
+        ]
         cells.append(paper.AUTHORS_CODE[method.paper].get(name, "–") if "reference" in method.name else "–")
         if result["outcome"] == "ok":
             votes = (f"{100 * result[vote]:.1f}" for vote in ("accuracy", "accuracy_reference_vote"))
@@ -274,60 +214,46 @@ def reproduction_table(paths: Iterable[str], names: dict[str, str]) -> Table:
             cells += [result["outcome"], *[""] * 5]
         rows.append([Cell(str(cell)) for cell in cells])
     note = "The authors' code ran under GNU Octave on the same files; its vote weighs farther neighbours more."
-    return Table(head, rows, note)
+    return Table(["data set", "method", *accuracies, *counts_and_time], rows, note)
 
 
-def splits_table(paths: Iterable[str]) -> Table:
-    """Mean and deviation of the accuracy over splits and seeds, a row per method and a column per data set.
-
-    Parameters
-    ----------
-    paths : iterable of paths
-        metrics.json files of runs on splits, or of methods under other names.
-    """
-    runs: Runs = {}
-    for path in paths:
-        result = read_json(path)
-        runs.setdefault((result["label"], result["study"] or result["dataset"]), []).append(result)
-    datasets, labels = (list(dict.fromkeys(key[place] for key in runs)) for place in (1, 0))
-    best = {d: max(mean(found, "accuracy") or 0 for (_, of), found in runs.items() if of == d) for d in datasets}
+def splits_table(results: Results) -> Table:
+    """Return mean and deviation of the accuracy over splits and seeds, a row per method, a column per data set."""
+    runs = by(({**run, "study": run["study"] or run["dataset"]} for run in results.runs), "label", "study")
+    datasets = list(dict.fromkeys(dataset for of_label in runs.values() for dataset in of_label))
+    means = {(label, d): mean(found, "accuracy") for label in runs for d, found in runs[label].items()}
     rows = []
-    for label in labels:
-        row = [Cell(METHODS[label].title if label in METHODS else label)]
+    for label, of_label in runs.items():
+        row = [Cell(title(label) if label in METHODS else label)]
         for dataset in datasets:
-            found = runs.get((label, dataset), [])
-            accuracy = mean(found, "accuracy")
-            row.append(
-                Cell(_accuracy(found, None, False), accuracy is not None and accuracy >= best[dataset] - 1e-9)
-            )
+            accuracies = {each: value for (each, d), value in means.items() if d == dataset and value is not None}
+            row.append(Cell(_accuracy(of_label.get(dataset, []), None, False), _is_best(label, accuracies)))
         rows.append(row)
-    count = max((len(found) for found in runs.values()), default=0)
+    count = max((len(found) for of_label in runs.values() for found in of_label.values()), default=0)
     note = f"5-NN accuracy in per cent on rows held out: mean and deviation of up to {count} runs; bold: best."
     return Table(["method", *datasets], rows, note)
-
-
-def claims_table(evidence: Evidence) -> Table:
-    """Every claim of the paper's sections 3 and 4, the measurement, and whether it agrees."""
-    rows = [[Cell(cell) for cell in (c.section, c.text, *c.verdict(evidence))] for c in CLAIMS]
-    note = (
-        "Agrees: in every measurement; in part: in some. Comparable: at most 2 points behind, which holds in the "
-        "paper's own tables. Works well: at most 1 point behind the best of the sweep. Times are compared with one "
-        "another as measured on this machine."
-    )
-    return Table(["section", "the paper's claim", "measured here", "verdict"], rows, note, words=True)
 
 
 def _paper_name(dataset: str) -> str:
     return (REGISTRY[dataset].paper or "") if dataset in REGISTRY else ""
 
 
-def _accuracy(found: list[dict], printed: Any, bold: bool) -> str:
+def _is_best(name: str, values: dict[str, float], choose: Callable = max) -> bool:
+    return name in values and abs(values[name] - choose(values.values())) < 1e-9
+
+
+def _letter(found: list[Record]) -> str:
+    """Return the outcome of runs that did not finish, or nothing if there is no run."""
+    return found[0]["outcome"] if found else ""
+
+
+def _accuracy(found: list[Record], printed: Any, bold: bool) -> str:
     """Mean accuracy, ± its standard deviation over seeds, or the letter; the paper's figure in brackets."""
     theirs = printed[0] if isinstance(printed, tuple) else printed
     mark = f"{theirs}{'*' if bold else ''}"
     ours = mean(found, "accuracy")
     if ours is None:
-        return (found[0]["outcome"] if found else "–" if theirs else "") + (f" ({mark})" if theirs else "")
+        return (_letter(found) or ("–" if theirs else "")) + (f" ({mark})" if theirs else "")
     values = [100 * result["accuracy"] for result in found if result["outcome"] == "ok"]
     text = f"{100 * ours:.1f}" + (f" ± {np.std(values):.1f}" if len(values) > 1 else "")
     if isinstance(theirs, float):
@@ -335,7 +261,7 @@ def _accuracy(found: list[dict], printed: Any, bold: bool) -> str:
     return f"{text} ({theirs})" if theirs else text
 
 
-def _seconds(found: list[dict], printed: Any) -> str:
+def _seconds(found: list[Record], printed: Any) -> str:
     """Mean training time; the paper's and the ratio in brackets."""
     return _beside(mean(found, "train_seconds"), printed[1] if isinstance(printed, tuple) else None)
 

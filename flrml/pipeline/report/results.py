@@ -1,35 +1,153 @@
 """Read result files for figures, tables and claims."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from flrml.files import read_json
+from flrml.methods import METHODS
+
+Record = dict[str, Any]
 
 
-def read_sweep(paths: Iterable[str], axis: str) -> list[dict[str, Any]]:
-    """Return the results of a sweep in the order of its axis, without repeats that did not finish."""
-    results = [read_json(path) for path in paths]
-    for result in results:
-        result["points"] = [point for point in result["points"] if point["outcome"] == "ok"]
-    return sorted((result for result in results if result["points"]), key=lambda result: result[axis])
+@dataclass
+class Results:
+    """Everything that a figure or table may show.
+
+    Attributes
+    ----------
+    runs : list of dict
+        Metrics of trained and evaluated models.
+    margin, batches : lists of dict
+        Points of sweeps in the order of the swept parameter, without repeats that did not finish.
+    growth : list of dict
+        Time and memory against the size of the data.
+    iterations : list of dict
+        Methods followed per iteration, those that finished.
+    metas : dict
+        Descriptions of prepared data sets by name.
+    svd : dict
+        Seconds of an SVD by data set and kind of rows.
+    missing : dict
+        Reasons why data sets were left out.
+    positions : dict
+        Position in the configuration of each data set that a figure tells apart.
+    """
+
+    runs: list[Record] = field(default_factory=list)
+    margin: list[Record] = field(default_factory=list)
+    batches: list[Record] = field(default_factory=list)
+    growth: list[Record] = field(default_factory=list)
+    iterations: list[Record] = field(default_factory=list)
+    metas: dict[str, Record] = field(default_factory=dict)
+    svd: dict[tuple[str, str], float] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    positions: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(
+        cls,
+        files: Mapping[str, str | Iterable[str]],
+        missing: dict[str, str] | None = None,
+        positions: dict[str, int] | None = None,
+    ) -> "Results":
+        """Read result files.
+
+        Parameters
+        ----------
+        files : mapping
+            Paths by kind; see :mod:`flrml.pipeline.report.result_files`. Other kinds are ignored.
+        missing, positions : dict
+            See the class.
+        """
+        paths = {kind: [found] if isinstance(found, str) else list(found) for kind, found in files.items()}
+
+        def records(*kinds: str) -> list[Record]:
+            return [read_json(path) for kind in kinds for path in paths.get(kind, ())]
+
+        metas, svd = ([Path(path) for path in paths.get(kind, ())] for kind in ("metas", "svd"))
+        return cls(
+            runs=records("runs", "paper_runs", "studies", "descents"),
+            margin=_points(records("margin"), "margin_ratio"),
+            batches=_points(records("batches"), "batch_triplets"),
+            growth=records("growth"),
+            iterations=[result for result in records("iterations") if result["outcome"] == "ok"],
+            metas={path.parent.name: read_json(path) for path in metas},
+            svd={(path.parent.name, path.stem): read_json(path)["seconds"] for path in svd},
+            missing=missing or {},
+            positions=positions or {},
+        )
+
+    @property
+    def finished(self) -> list[Record]:
+        """The runs that came to a solution."""
+        return [run for run in self.runs if run["outcome"] == "ok"]
+
+    @property
+    def paper_names(self) -> dict[str, str]:
+        """Name in the paper of each data set that is the paper's own."""
+        return {name: meta["paper"]["name"] for name, meta in self.metas.items() if meta["paper"]}
+
+    def means(self, quantity: str) -> dict[str, dict[str, float]]:
+        """Return the mean of a quantity over seeds, by data set and method."""
+        return {
+            dataset: {
+                method: float(np.mean([run[quantity] for run in found])) for method, found in by_method.items()
+            }
+            for dataset, by_method in by(self.finished, "dataset", "method").items()
+        }
+
+    def svd_seconds(self, dataset: str, method: str) -> float:
+        """Return the seconds of the SVD that a method starts from on a data set; 0 for a method without one."""
+        if not METHODS[method].uses_spectrum:
+            return 0.0
+        return self.svd.get((dataset, METHODS[method].spectrum_kind), 0.0)
 
 
-def mean(runs: Iterable[dict[str, Any]], quantity: str) -> float | None:
+def load_function(path: str) -> Callable:
+    """Return the function that an entry of the catalog names, such as ``"comparison.memory_table"``."""
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(f"flrml.pipeline.report.{module}"), name)
+
+
+def title(method: str) -> str:
+    """Return the name of a method in figures and tables."""
+    return METHODS[method].title
+
+
+def by(records: Iterable[Record], first: str, second: str) -> dict[str, dict[str, list[Record]]]:
+    """Return records by their values of two keys, in the order in which they come."""
+    found: dict[str, dict[str, list[Record]]] = {}
+    for record in records:
+        found.setdefault(record[first], {}).setdefault(record[second], []).append(record)
+    return found
+
+
+def mean(runs: Iterable[Record], quantity: str) -> float | None:
     """Return the mean of a quantity over the runs that finished; None if there is none."""
     values = [run[quantity] for run in runs if run["outcome"] == "ok" and quantity in run]
     return float(np.mean(values)) if values else None
 
 
-def growth_curve(growth: dict[str, Any], quantity: str = "seconds") -> tuple[list[int], list[float]]:
+def growth_curve(growth: Record, quantity: str = "seconds") -> tuple[list[int], list[float]]:
     """Return the sizes of the data, and a quantity of the trainings that ended; seconds count per iteration."""
     points = [point for point in growth["points"] if point["outcome"] == "ok"]
     values = [point[quantity] / (max(point["n_iter"], 1) if quantity == "seconds" else 1) for point in points]
     return [point["size"] for point in points], values
 
 
-def exponent(growth: dict[str, Any], quantity: str = "seconds") -> float | None:
+def exponent(growth: Record, quantity: str = "seconds") -> float | None:
     """Return the fitted exponent of a quantity in the size of the data; see :func:`growth_curve`."""
     sizes, values = growth_curve(growth, quantity)
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0]) if len(sizes) > 1 else None
+
+
+def _points(results: list[Record], axis: str) -> list[Record]:
+    """Return the results of a sweep in the order of its axis, without repeats that did not finish."""
+    for result in results:
+        result["points"] = [point for point in result["points"] if point["outcome"] == "ok"]
+    return sorted((result for result in results if result["points"]), key=lambda result: result[axis])

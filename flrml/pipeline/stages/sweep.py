@@ -9,7 +9,7 @@ import numpy as np
 
 from flrml.files import PathLike, write_json
 from flrml.methods import METHODS
-from flrml.pipeline.layout import NOISE, SWEEPS
+from flrml.pipeline.layout import SWEEPS
 from flrml.pipeline.stages.fit import PreparedRows, timed_fit
 from flrml.pipeline.stages.inputs import bind_spectrum
 from flrml.pipeline.stages.limits import within_limits
@@ -18,6 +18,8 @@ from flrml.pipeline.stages.provenance import provenance
 from flrml.pipeline.tracking.keys import point_key, point_name
 from flrml.rows import gram
 from flrml.triplets import draw_triplets
+
+NOISE = 0.01  # of the largest singular value of a mini-batch: smaller ones are noise
 
 
 def sweep_point(
@@ -89,13 +91,13 @@ def batches_to_evaluate(n_batches: int) -> list[int]:
     return [step for step in range(1, n_batches + 1) if step <= 5 or step % 5 == 0 or step == n_batches]
 
 
-def describe_batch(X: Any, y: Any, n_triplets: int) -> dict[str, int]:
+def describe_batch(X: Any, y: Any, n_triplets: int) -> dict[str, float]:
     """Count the singular values of a mini-batch, and those below 1 % of the largest: noise."""
     random = np.random.RandomState(0)
     triplets = draw_triplets(y, random_state=random)
     rows = np.unique(triplets[random.choice(len(triplets), min(n_triplets, len(triplets)), replace=False)])
     values = np.sqrt(np.maximum(np.linalg.eigvalsh(gram(X[rows]).astype(np.float64)), 0))
-    return {"singular_values": len(rows), "noise": int(np.sum(values < NOISE * values[-1]))}
+    return {"singular_values": len(rows), "noise": int(np.sum(values < NOISE * values[-1])), "threshold": NOISE}
 
 
 def summary(result: dict) -> str:

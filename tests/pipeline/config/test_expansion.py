@@ -8,8 +8,6 @@ import pytest
 from flrml.datasets import open_groups, open_split, prepare
 from flrml.pipeline.config.expansion import methods_on
 from flrml.pipeline.config.resolve import ConfigError, resolve
-from flrml.pipeline.report.comparison import splits_table
-from tests.pipeline.results import files, run
 
 SCHEMA = Path(__file__).parents[3] / "workflow" / "schemas" / "config.schema.yaml"
 
@@ -89,18 +87,3 @@ def test_a_split_never_sees_the_test_part(tmp_path):
     seen = {row.tobytes() for part in ("train", "test") for row in open_split(tmp_path / "split" / part)[0]}
     X, _ = open_split(tmp_path / "whole" / "train")
     assert seen == {np.asarray(row).tobytes() for row in X}
-
-
-def test_the_table_has_mean_and_deviation_over_splits(tmp_path):
-    runs = [
-        run(f"r8-split{number}", "flrml", accuracy, label=label, study="r8")
-        for label, accuracies in (("flrml", (0.8, 0.9)), ("no-rounds", (0.95, 0.95)))
-        for number, accuracy in enumerate(accuracies)
-    ]
-    table = splits_table(files(tmp_path, runs))
-    assert table.head == ["method", "r8"]
-    assert [[cell.text for cell in row] for row in table.rows] == [
-        ["FLRML", "85.0 ± 5.0"],
-        ["no-rounds", "95.0 ± 0.0"],
-    ]
-    assert [row[1].bold for row in table.rows] == [False, True]

@@ -106,7 +106,7 @@ def test_data_alone_are_a_configuration():
     options = {"train": "reviews.csv", "target": "stars", "holdout": 0.2}
     config = resolve({"datasets": {"reviews": {"options": options}}}, SCHEMA)
     assert {"flrml-ridge", "cosine"} <= set(config["methods"])
-    assert config["figures"] == {"front": {}}
+    assert config["figures"] == {"pareto": {}}
 
 
 def test_configurations_do_not_share_a_results_folder():
@@ -130,7 +130,7 @@ def test_defaults_are_filled_in_at_every_depth():
 
 def test_a_single_control_is_a_configuration():
     config = resolve({"datasets": {"digits": {}}, "methods": {"cosine": {}}}, SCHEMA)
-    assert config["figures"] == {"front": {}}
+    assert config["figures"] == {"pareto": {}}
 
 
 def test_offline_keeps_what_needs_no_download():

@@ -1,18 +1,27 @@
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
 from flrml.pipeline.report.comparison import (
-    comparison_table,
     complexity_table,
     dataset_table,
     memory_table,
     reproduction_table,
+    splits_table,
     summary_table,
+    with_svd_table,
+    without_svd_table,
 )
+from flrml.pipeline.report.results import Results
 from flrml.pipeline.report.table import Cell, Table
-from tests.pipeline.results import files, growth, run
+from tests.pipeline.results import growth, read, run
+
+
+def named(results, **names):
+    """The same results with descriptions of data sets that are the paper's own."""
+    return replace(results, metas={name: {"paper": {"name": printed}} for name, printed in names.items()})
 
 
 def column(table, name):
@@ -23,9 +32,9 @@ def column(table, name):
 
 @pytest.fixture
 def results(tmp_path):
-    return files(
+    return read(
         tmp_path,
-        [
+        runs=[
             run("tdt2", "flrml", 0.965, train_seconds=2.0),
             run("tdt2", "flrml", 0.955, seed=1, train_seconds=4.0),
             run("tdt2", "kissme", 0.5, train_seconds=1.0),
@@ -43,7 +52,8 @@ def results(tmp_path):
 
 @pytest.fixture
 def table(results):
-    return comparison_table(results, 3, {"tdt2": "TDT2", "m10-16": "M10-16"}, {"tdt2": 12.3})
+    results = replace(results, svd={("tdt2", "plain"): 12.3})
+    return with_svd_table(named(results, **{"tdt2": "TDT2", "m10-16": "M10-16"}))
 
 
 def test_cells_hold_mean_deviation_and_the_papers_figure_with_the_difference(table):
@@ -68,7 +78,7 @@ def test_runs_that_did_not_end_show_their_letter_beside_the_papers_figure(table)
 
 def test_a_data_set_that_was_left_out_shows_the_papers_figures_alone(results):
     missing = {"rcv1": "RCV1_4Class.mat is missing", "mine": "gone", "m40-100": "gone"}
-    table = comparison_table(results, 3, {"tdt2": "TDT2"}, {}, missing)
+    table = with_svd_table(replace(named(results, tdt2="TDT2"), missing=missing))
     assert table.head[-2:] == ["rcv1 (RCV1, missing) %", "rcv1 s"]
     cells = {row[0].text: [cell.text for cell in row[-2:]] for row in table.rows}
     assert cells["FLRML"] == ["– (93.5)", "– (14)"]
@@ -107,7 +117,7 @@ def test_a_data_set_that_is_not_the_papers_says_so(table):
 
 def test_a_data_set_without_methods_of_the_table_has_no_column(results, table):
     assert not any(head.startswith("big") for head in table.head)
-    without_svd = comparison_table(results, 4, {"tdt2": "TDT2"}, {})
+    without_svd = without_svd_table(named(results, tdt2="TDT2"))
     assert [head for head in without_svd.head if head.endswith("%")] == [
         "tdt2 (TDT2) %",
         "big (not the paper’s) %",
@@ -116,13 +126,13 @@ def test_a_data_set_without_methods_of_the_table_has_no_column(results, table):
 
 
 def test_a_table_of_failures_alone_is_still_a_table(tmp_path):
-    table = comparison_table(files(tmp_path, [run("digits", "flrml")]), 3, {}, {})
+    table = with_svd_table(read(tmp_path, runs=[run("digits", "flrml")]))
     assert [[cell.text for cell in row] for row in table.rows] == [["FLRML", "E", ""], ["t_svd", "", ""]]
 
 
 def test_complexity_has_the_printed_formula_ours_with_the_reason_and_the_measured_exponent(tmp_path):
     measured = [growth("n", "flrml", {100: 1.0, 200: 2.0, 400: None}), growth("D", "flrml", {10: 1.0, 20: None})]
-    table = complexity_table(files(tmp_path, measured))
+    table = complexity_table(read(tmp_path, growth=measured))
     rows = {row[0].text: [cell.text for cell in row[1:]] for row in table.rows}
     assert rows["FLRML"][:3] == ["n r d + n r²", "r² + n d", "n r"]
     assert rows["FLRML"][3:] == ["2 n r d + n d² (6)", "r d + n d", "as printed", "n^1.00"]
@@ -132,13 +142,13 @@ def test_complexity_has_the_printed_formula_ours_with_the_reason_and_the_measure
 
 def test_reproduction_stands_beside_the_paper_and_the_authors_code(tmp_path):
     more = {"accuracy_reference_vote": 0.94, "start_rounds": 2, "null_steps": 1}
-    results = [
+    runs = [
         run("tdt2", "flrml-reference", 0.95, **more),
         run("tdt2", "flrml"),
         run("mine", "flrml", 0.9, **more),
         run("tdt2", "kissme", 0.9),
     ]
-    table = reproduction_table(files(tmp_path, results), {"tdt2": "TDT2"})
+    table = reproduction_table(named(read(tmp_path, paper_runs=runs), tdt2="TDT2"))
     assert [[cell.text for cell in row] for row in table.rows] == [
         ["tdt2", "FLRML (reference)", "96.3", "94.75", "95.0", "94.0", "2", "4", "1", "2"],
         ["tdt2", "FLRML", "96.3", "–", "E", "", "", "", "", ""],
@@ -146,14 +156,29 @@ def test_reproduction_stands_beside_the_paper_and_the_authors_code(tmp_path):
 
 
 def test_data_sets_stand_beside_the_papers():
-    ours = {"dataset": "tdt2", "paper name": "TDT2", "D": 36771, "n": 4697, "n_test": 4697, "classes": 30}
-    theirs = {"paper D": 36771, "paper n": 4697, "paper n_test": 4697, "paper classes": 30, "differences": ""}
-    own = {"dataset": "mine", "paper name": None, "D": 5, "n": 6, "n_test": 7, "classes": 2, "differences": "all"}
-    table = dataset_table([ours | theirs, own | dict.fromkeys(theirs, None) | {"differences": "all"}])
+    def meta(name, D, n, classes, paper, notes):
+        splits = {"train": {"shape": (n, D)}, "test": {"shape": (n + 1, D)}}
+        return {"name": name, "splits": splits, "n_classes": classes, "paper": paper, "notes": notes}
+
+    printed = {"D": 36771, "n": 4697, "n_test": 4697, "classes": 30}
+    papers = {"name": "TDT2", "expected": printed, "differences": []}
+    metas = {"tdt2": meta("tdt2", 36771, 4697, 30, papers, []), "mine": meta("mine", 5, 6, 2, None, ["all"])}
+    table = dataset_table(Results(metas=metas))
     assert [cell.text for cell in table.rows[0]][-2:] == ["36,771, 4,697, 4,697, 30", "none"]
     assert [cell.text for cell in table.rows[1]] == ["mine", "–", "5", "6", "7", "2", "–", "all"]
-    (left_out,) = dataset_table([], {"rcv1": "a file is not there"}).rows
+    (left_out,) = dataset_table(Results(missing={"rcv1": "a file is not there"})).rows
     assert [cell.text for cell in left_out][-2:] == ["29,992, 4,813, 4,812, 4", "missing: a file is not there"]
+
+
+def test_splits_have_mean_and_deviation_over_the_splits_of_a_data_set(tmp_path):
+    runs = [
+        run(f"digits-split{split}", "flrml", accuracy, label=label, study="digits")
+        for label, accuracies in (("flrml", (0.8, 0.9)), ("no-rounds", (0.7, 0.7)))
+        for split, accuracy in enumerate(accuracies)
+    ]
+    table = splits_table(read(tmp_path, studies=runs))
+    assert table.head == ["method", "digits"]
+    assert table.rows == [[Cell("FLRML"), Cell("85.0 ± 5.0", bold=True)], [Cell("no-rounds"), Cell("70.0 ± 0.0")]]
 
 
 def test_the_formats_hold_the_same(tmp_path):
@@ -176,9 +201,9 @@ def test_the_formats_hold_the_same(tmp_path):
     assert [rule for rule in (r"\toprule", r"\midrule", r"\bottomrule") if rule not in latex] == []
 
 
-def test_the_summary_names_the_best_other_method_and_counts_the_svd(results, tmp_path):
-    more = files(tmp_path / "more", [run("tdt2", "flrml-ridge", 0.98, train_seconds=0.5)])
-    table = summary_table([*results, *more], {"tdt2": 10.0})
+def test_the_summary_names_the_best_other_method_and_counts_the_svd(results):
+    runs = [*results.runs, run("tdt2", "flrml-ridge", 0.98, train_seconds=0.5)]
+    table = summary_table(Results(runs=runs, svd={("tdt2", "plain"): 10.0, ("tdt2", "centered"): 99.0}))
     (row,) = (row for row in table.rows if row[0].text == "tdt2")
     assert [cell.text for cell in row[1:]] == [
         "70.0 % in 0.01 s",

@@ -4,8 +4,13 @@ import csv
 
 import pytest
 
-from flrml.pipeline.report import figures
-from tests.pipeline.results import files, growth, point, run
+from flrml.methods import METHODS
+from flrml.pipeline.report.catalog import FIGURES
+from flrml.pipeline.report.figures.beyond import draw_growth, draw_iterations, draw_pareto
+from flrml.pipeline.report.figures.printed import draw_batches, draw_convergence, draw_margin, draw_smoothing
+from flrml.pipeline.report.figures.style import METHODS_IN_ORDER, method_style
+from flrml.pipeline.report.results import Results, load_function
+from tests.pipeline.results import growth, point, read, run
 
 
 def numbers(stem):
@@ -22,7 +27,7 @@ def stem(tmp_path):
 
 
 def test_smoothing(stem):
-    figures.draw_smoothing(stem)
+    draw_smoothing(stem, Results())
     rows = numbers(stem)
     middle = next(row for row in rows if float(row["x"]) == 0)
     assert (float(middle["max(0, x)"]), float(middle["mu(x)"])) == (0, pytest.approx(0.6931, abs=1e-4))
@@ -30,7 +35,7 @@ def test_smoothing(stem):
 
 def test_convergence_is_relative_to_the_first_objective(tmp_path, stem):
     contents = [run(name, method, 0.5) for name in ("digits", "r8") for method in ("flrml", "flrml-reference")]
-    figures.draw_convergence(stem, files(tmp_path, [*contents, run("r52", "flrml")]))
+    draw_convergence(stem, read(tmp_path, descents=[*contents, run("r52", "flrml")]))
     rows = numbers(stem)
     assert len(rows) == 4 * 4
     assert [row["relative objective"] for row in rows[:4]] == ["1.0", "0.5", "0.25", "0.125"]
@@ -43,7 +48,7 @@ def test_margin_takes_mean_and_deviation_over_repeats_that_ended(tmp_path, stem)
         point("digits", "margin_ratio", 2.0, [-1, -1]),
     ]
     contents.append(point("digits", "margin_ratio", 1.0, [0.6], method="flrml-reference"))
-    figures.draw_margin(stem, files(tmp_path, contents))
+    draw_margin(stem, read(tmp_path, margin=contents))
     first, second, reference = numbers(stem)
     assert (reference["method"], reference["mean accuracy"]) == ("flrml-reference", "60.0")
     assert (first["margin ratio"], first["repeats"], first["standard deviation"]) == ("0.5", "1", "0.0")
@@ -58,7 +63,7 @@ def test_batches_have_a_value_per_mini_batch(tmp_path, stem):
         for method in ("mflrml", "mflrml-reference")
         for size in (40, 20)
     ]
-    figures.draw_batches(stem, files(tmp_path, contents))
+    draw_batches(stem, read(tmp_path, batches=contents))
     rows = numbers(stem)
     assert len(rows) == 2 * 2 * 2 * 3
     assert [row["method"] for row in rows[::6]] == ["mflrml", "mflrml-reference"] * 2
@@ -66,16 +71,18 @@ def test_batches_have_a_value_per_mini_batch(tmp_path, stem):
     assert [float(row["mean accuracy"]) for row in rows[:3]] == pytest.approx([35, 35, 70])
 
 
-def test_front_shows_what_came_to_its_end(tmp_path, stem):
+def test_pareto_shows_what_finished_against_the_time_with_the_svd(tmp_path, stem):
     contents = [run("digits", "flrml", 0.9), run("digits", "flrml", 0.7, seed=1), run("digits", "rmml")]
-    figures.draw_front(stem, files(tmp_path, [*contents, run("digits", "cosine", 0.5, train_seconds=0.0)]))
-    rows = {row["method"]: float(row["accuracy"]) for row in numbers(stem)}
-    assert rows == {"flrml": pytest.approx(80), "cosine": pytest.approx(50)}
+    results = read(tmp_path, runs=[*contents, run("digits", "cosine", 0.5, train_seconds=0.5)])
+    results.svd = {("digits", "plain"): 3.0, ("digits", "centered"): 9.0}
+    draw_pareto(stem, results)
+    rows = {row["method"]: (float(row["accuracy"]), float(row["seconds with SVD"])) for row in numbers(stem)}
+    assert rows == {"flrml": (pytest.approx(80), 5.0), "cosine": (pytest.approx(50), 0.5)}
 
 
 def test_growth_leaves_out_sizes_over_the_limit(tmp_path, stem):
     contents = [growth("n", "flrml", {100: 1.0, 200: 2.0, 400: None}), growth("D", "mflrml", {10: 1.0, 20: 1.0})]
-    figures.draw_growth(stem, files(tmp_path, contents))
+    draw_growth(stem, read(tmp_path, growth=contents))
     rows = numbers(stem)
     assert len(rows) == 2 * (2 + 2)
     assert {(row["axis"], row["quantity"]) for row in rows} == {
@@ -84,34 +91,40 @@ def test_growth_leaves_out_sizes_over_the_limit(tmp_path, stem):
     assert [row["value"] for row in rows if (row["axis"], row["quantity"]) == ("n", "seconds")] == ["0.5", "1.0"]
 
 
-@pytest.mark.parametrize("name", ["convergence", "margin", "batches", "front", "growth"])
+@pytest.mark.parametrize("name", [name for name, figure in FIGURES.items() if figure.inputs])
 def test_a_figure_without_any_finished_run_is_still_drawn(stem, name):
-    getattr(figures, f"draw_{name}")(stem, [])
+    load_function(FIGURES[name].function)(stem, Results())
     assert numbers(stem) == []
 
 
 def test_the_same_results_give_the_same_bytes(tmp_path, stem):
-    paths = files(tmp_path, [run("digits", "flrml", 0.9)])
+    results = read(tmp_path, runs=[run("digits", "flrml", 0.9)])
     kept = []
     for _ in range(2):
-        figures.draw_front(stem, paths)
+        draw_pareto(stem, results)
         kept.append([stem.with_suffix(suffix).read_bytes() for suffix in (".pdf", ".png", ".csv")])
     assert kept[0] == kept[1]
 
 
-def test_ridge_follows_two_data_sets_and_sweeps_all(tmp_path, stem):
+def test_every_method_has_a_style_of_its_own():
+    assert set(METHODS_IN_ORDER) <= set(METHODS)
+    assert len({tuple(method_style(method).values()) for method in METHODS_IN_ORDER}) == len(METHODS_IN_ORDER)
+    assert method_style("new") == method_style("new") != method_style("newer")
+
+
+def test_iterations_follows_two_data_sets_and_sweeps_all(tmp_path, stem):
     followed = {"accuracies": [0.5, 0.6], "objective": [2.0, 1.0]}
     contents = [
         {
             "dataset": name,
             "outcome": "ok",
             "cosine": 0.7,
-            "variants": {"flrml": followed, "flrml-ridge": followed | {"objective": []}},
+            "methods": {"flrml": followed, "flrml-ridge": followed | {"objective": []}},
             "ridges": [[0.1, 0.6], [10.0, 0.8]],
         }
         for name in "abc"
     ]
-    figures.draw_ridge(stem, files(tmp_path, [*contents, {"outcome": "T", "reason": "slow"}]))
+    draw_iterations(stem, read(tmp_path, iterations=[*contents, {"outcome": "T", "reason": "slow"}]))
     rows = numbers(stem)
     assert sum(row["method"] == "ridge" for row in rows) == 6
     assert {row["dataset"] for row in rows if row["method"] == "flrml"} == {"a", "b"}

@@ -25,7 +25,7 @@ def test_an_error_is_one_line_on_the_terminal_and_whole_in_the_log(tmp_path):
 
 
 def test_the_end_of_a_run_says_where_its_results_are(tmp_path):
-    drawn = [tmp_path / "figures/margin.pdf", tmp_path / "figures/front.pdf", tmp_path / "tables/summary.md"]
+    drawn = [tmp_path / "figures/margin.pdf", tmp_path / "figures/pareto.pdf", tmp_path / "tables/summary.md"]
     for path in (drawn[0], drawn[2]):
         path.parent.mkdir()
         path.touch()

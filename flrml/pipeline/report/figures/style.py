@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import matplotlib
 
@@ -20,7 +21,13 @@ from flrml.files import atomic_write
 
 # Okabe and Ito's colours: told apart by the colour-blind, and in grey together with the markers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
-MARKERS = "osD^vP*X"
+MARKERS = "osD^vP*X<>h"
+# A method has one colour and one marker in all figures; those of a method that is not listed follow from its name.
+METHODS_IN_ORDER = (
+    "flrml", "flrml-reference", "flrml-ridge", "mflrml", "mflrml-reference", "kissme", "cosine", "ridge-classifier",
+    "svd", "whitened-svd", "lda-tuned", "oasis", "rmml", "lmnn", "lrsml", "frml", "scml", "drml", "sgdinc", "lda",
+    "logistic", "nca",
+)  # fmt: skip
 STYLE: Any = {
     "font.family": "serif",
     "font.size": 9,
@@ -37,6 +44,23 @@ STYLE: Any = {
     "savefig.dpi": 200,
     "pdf.fonttype": 42,
 }
+
+
+def method_style(method: str) -> dict[str, Any]:
+    """Return the colour and the marker of a method."""
+    if method in METHODS_IN_ORDER:
+        return numbered_style(METHODS_IN_ORDER.index(method))
+    return numbered_style(len(METHODS_IN_ORDER) + crc32(method.encode()))
+
+
+def dataset_style(position: int) -> dict[str, Any]:
+    """Return the colour and the marker of a data set; those of FLRML in its three forms come last."""
+    return numbered_style(position + 3)
+
+
+def numbered_style(number: int) -> dict[str, Any]:
+    """Return the colour and the marker of a line by its number; 88 are distinct."""
+    return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
 
 
 @contextmanager
@@ -68,16 +92,14 @@ def write_numbers(stem: str | Path, head: list[str], rows: Iterable[Iterable[Any
         csv.writer(file, lineterminator="\n").writerows([head, *rows])
 
 
-def band(
-    panel: Axes, x: Any, mean: np.ndarray, deviation: np.ndarray, colour: str, marker: str, label: str | None = None
-) -> None:
-    """Draw a line with a band of one standard deviation."""
-    panel.plot(x, mean, marker=marker, color=colour, label=label)
-    panel.fill_between(x, mean - deviation, mean + deviation, color=colour, alpha=0.15, linewidth=0)
+def band(panel: Axes, x: Any, mean: np.ndarray, deviation: np.ndarray, label: str, look: dict[str, Any]) -> None:
+    """Draw a line with a band of one standard deviation, in a given style."""
+    panel.plot(x, mean, label=label, **look)
+    panel.fill_between(x, mean - deviation, mean + deviation, color=look["color"], alpha=0.15, linewidth=0)
 
 
 def legend_above(axes: list[Axes]) -> None:
-    """Draw one legend for all panels, above them, clear of the curves."""
+    """Draw one legend for all panels, above them, clear of the curves; the figure grows by its lines."""
     handles: dict[Any, Any] = {}
     for panel in axes:
         lines, labels = panel.get_legend_handles_labels()
@@ -86,26 +108,26 @@ def legend_above(axes: list[Axes]) -> None:
         figure: Any = axes[0].figure
         widest = 0.45 + 0.075 * max(len(str(label)) for label in handles)  # inches of line and text
         columns = max(1, min(len(handles), int(figure.get_figwidth() / widest)))
+        figure.set_figheight(figure.get_figheight() + 0.2 * -(-len(handles) // columns))
         figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns)
 
 
 def plain_ticks(panel: Axes, sizes: Iterable[int]) -> None:
-    """Set ticks in plain figures on logarithmic axes, at the sizes below and few at the side.
-
-    The axis at the side spans at least a factor of four, so that a change of a per cent looks like one.
-    """
-    low, high = panel.get_ylim()
-    if high < 4 * low:
-        middle = np.sqrt(low * high)
-        panel.set_ylim(middle / 2, 2 * middle)
+    """Set ticks in plain figures on logarithmic axes, at the sizes below and few at the side."""
     few_ticks(panel.xaxis)
     panel.xaxis.set_major_locator(FixedLocator(sorted(sizes)))
     few_ticks(panel.yaxis)
 
 
 def few_ticks(axis: Axis) -> None:
-    """Set few ticks, in plain figures, on a logarithmic axis."""
+    """Set few ticks, in plain figures, on a logarithmic axis.
+
+    The axis spans at least a factor of four, so that a change of a per cent looks like one.
+    """
     low, high = axis.get_view_interval()
+    if high < 4 * low:
+        low, high = np.sqrt(low * high) / 2, np.sqrt(low * high) * 2
+        (axis.axes.set_xlim if axis is axis.axes.xaxis else axis.axes.set_ylim)(low, high)
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,), numticks=6))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value >= 10 else f"{value:g}")

@@ -1,6 +1,6 @@
 from flrml.datasets import prepare
 from flrml.pipeline.stages.decompose import decompose_dataset
-from flrml.pipeline.stages.variants import compare_variants
+from flrml.pipeline.stages.iterations import follow_methods
 
 
 def test_every_variant_is_followed(tmp_path):
@@ -17,10 +17,10 @@ def test_every_variant_is_followed(tmp_path):
         "ridges": [0.1, 10.0],
     }
     limits = {"minutes": 2, "memory_mb": 4000}
-    result = compare_variants(tmp_path / "out.json", data=data, spectra=spectra, run=run, limits=limits)
+    result = follow_methods(tmp_path / "out.json", data=data, spectra=spectra, run=run, limits=limits)
     assert result["outcome"] == "ok"
-    assert list(result["variants"]) == ["flrml", "flrml-reference", "flrml-ridge"]
-    paper = result["variants"]["flrml"]
+    assert list(result["methods"]) == ["flrml", "flrml-reference", "flrml-ridge"]
+    paper = result["methods"]["flrml"]
     assert len(paper["accuracies"]) == len(paper["objective"]) == 5
     assert [g for g, _ in result["ridges"]] == [0.1, 10.0]
     assert result["cosine"] > 0.8

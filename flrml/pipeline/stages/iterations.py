@@ -25,7 +25,7 @@ DESCENTS = ("flrml", "flrml-reference")
 ROUNDS = (0, 1, 2, 4, 7, 10)
 
 
-def compare_variants(
+def follow_methods(
     out: PathLike, *, data: PathLike, spectra: dict[str, PathLike], run: dict[str, Any], limits: dict[str, float]
 ) -> dict:
     """Follow the three methods on one data set and write what they reach.
@@ -73,7 +73,7 @@ def compare_variants(
         by_ridge = ((g, fit("flrml-ridge", ridge=g, **form, rounds=chosen.n_rounds_)) for g in run["ridges"])
         return {
             "cosine": rows.accuracy(),
-            "variants": {method: descend(method) for method in DESCENTS}
+            "methods": {method: descend(method) for method in DESCENTS}
             | {
                 "flrml-ridge": {
                     "steps": list(ROUNDS),
