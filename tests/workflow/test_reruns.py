@@ -98,26 +98,26 @@ def test_a_changed_caption_redraws_its_figure_only(project):
 
 
 FIGURE = """
-        Figure(
-            "times",
-            "Times",
-            "times.draw_times",
-            ("runs",),
-            "Training time in seconds against the number of the run.",
-            "My section",
-        ),
-        Figure(
-            "pareto","""
+    Figure(
+        "times",
+        "Times",
+        "times.draw_times",
+        ("runs",),
+        "Training time in seconds against the number of the run.",
+        "My section",
+    ),
+    Figure(
+        "pareto","""
 TABLE = """
-        Entry(
-            "runs",
-            "Runs",
-            "times.runs_table",
-            ("runs",),
-            "A row per run: columns for method and seconds.",
-        ),
-        Entry(
-            "memory","""
+    Entry(
+        "runs",
+        "Runs",
+        "times.runs_table",
+        ("runs",),
+        "A row per run: columns for method and seconds.",
+    ),
+    Entry(
+        "memory","""
 FUNCTIONS = """
 from flrml.pipeline.report.figures.style import panels, write_numbers
 from flrml.pipeline.report.table import Cell, Table
@@ -138,8 +138,8 @@ def runs_table(results):
 
 def test_a_new_figure_and_a_new_table_are_two_files_and_draw_only_themselves(project):
     """They are drawn, are in the report and are in MLflow."""
-    project.edit("pipeline/report/catalog.py", '\n        Figure(\n            "pareto",', FIGURE)
-    project.edit("pipeline/report/catalog.py", '\n        Entry(\n            "memory",', TABLE)
+    project.edit("pipeline/report/catalog.py", '\n    Figure(\n        "pareto",', FIGURE)
+    project.edit("pipeline/report/catalog.py", '\n    Entry(\n        "memory",', TABLE)
     (project.code / "flrml/pipeline/report/times.py").write_text(FUNCTIONS)
     config = copy.deepcopy(TINY)
     config["figures"]["times"] = {}

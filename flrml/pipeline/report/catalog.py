@@ -7,7 +7,7 @@ draws imports this module, so that a new entry draws only itself; an entry is pa
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,9 @@ class Figure(Entry):
         return {"type": "object", **rules, **needed, "properties": self.settings}
 
 
+AnyEntry = TypeVar("AnyEntry", bound=Entry)
+
+
 def _values(kind: str, default: list, meaning: str) -> dict[str, Any]:
     """Return the JSON schema of the values of a parameter."""
     items = {"type": kind, "exclusiveMinimum": 0}
@@ -88,198 +91,192 @@ def _methods(*default: str) -> dict[str, Any]:
     return {"$ref": "#/$defs/methods", "default": list(default)}
 
 
+def _by_name(*entries: AnyEntry) -> dict[str, AnyEntry]:
+    return {entry.name: entry for entry in entries}
+
+
 _DATASETS = {"datasets": {"$ref": "#/$defs/names"}}
 _REPEATS = {"repeats": {"type": "integer", "minimum": 1, "default": 5, "description": "Seeds per point"}}
 _METHOD, _SWEEPS, _BEYOND = "The method", "Sweeps", "Beyond the paper"
 
-FIGURES: dict[str, Figure] = {
-    figure.name: figure
-    for figure in (
-        Figure(
-            "smoothing",
-            "μ(x)",
-            "figures.printed.draw_smoothing",
-            (),
-            "Value against x of the smooth function μ(x) = log(1 + eˣ) and of max(0, x). The smooth one gives "
-            "the weights of the directions.",
-            _METHOD,
-        ),
-        Figure(
-            "convergence",
-            "Convergence",
-            "figures.printed.draw_convergence",
-            ("descents",),
-            'Objective per iteration, relative to the first objective, a line per data set. "FLRML" descends on '
-            'one objective; "FLRML (reference)" follows the authors\' code, whose kept value is the hinge sum.',
-            _METHOD,
-            settings=_DATASETS,
-            needs_svd=True,
-        ),
-        Figure(
-            "margin",
-            "Margin",
-            "figures.printed.draw_margin",
-            ("margin",),
-            "5-NN accuracy against the margin ratio m / l̄ of FLRML and of the authors' code (reference): mean "
-            "over repeats; the band is one standard deviation. The dotted line marks the ratio that the paper "
-            "uses.",
-            _SWEEPS,
-            settings={
-                **_DATASETS,
-                "methods": _methods("flrml", "flrml-reference"),
-                "ratios": _values(
-                    "number",
-                    [0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0],
-                    "Margins as multiples of the mean squared length of the embeddings",
-                ),
-                **_REPEATS,
+FIGURES = _by_name(
+    Figure(
+        "smoothing",
+        "μ(x)",
+        "figures.printed.draw_smoothing",
+        (),
+        "Value against x of the smooth function μ(x) = log(1 + eˣ) and of max(0, x). The smooth one gives the "
+        "weights of the directions.",
+        _METHOD,
+    ),
+    Figure(
+        "convergence",
+        "Convergence",
+        "figures.printed.draw_convergence",
+        ("descents",),
+        'Objective per iteration, relative to the first objective, a line per data set. "FLRML" descends on one '
+        'objective; "FLRML (reference)" follows the authors\' code, whose kept value is the hinge sum.',
+        _METHOD,
+        settings=_DATASETS,
+        needs_svd=True,
+    ),
+    Figure(
+        "margin",
+        "Margin",
+        "figures.printed.draw_margin",
+        ("margin",),
+        "5-NN accuracy against the margin ratio m / l̄ of FLRML and of the authors' code (reference): mean over "
+        "repeats; the band is one standard deviation. The dotted line marks the ratio that the paper uses.",
+        _SWEEPS,
+        settings={
+            **_DATASETS,
+            "methods": _methods("flrml", "flrml-reference"),
+            "ratios": _values(
+                "number",
+                [0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0],
+                "Margins as multiples of the mean squared length of the embeddings",
+            ),
+            **_REPEATS,
+        },
+        needs_svd=True,
+    ),
+    Figure(
+        "batches",
+        "Mini-batches",
+        "figures.printed.draw_batches",
+        ("batches",),
+        "5-NN accuracy of M-FLRML and of the authors' code (reference) against the number of mini-batches, for "
+        "several numbers of triplets N_t: mean over repeats; the band is one standard deviation. The dotted line "
+        "marks the number of mini-batches that the paper uses.",
+        _SWEEPS,
+        settings={
+            **_DATASETS,
+            "methods": _methods("mflrml", "mflrml-reference"),
+            "n_batches": {
+                "type": "integer",
+                "minimum": 1,
+                "description": "Mini-batches; those of the tables if not given",
             },
-            needs_svd=True,
-        ),
-        Figure(
-            "batches",
-            "Mini-batches",
-            "figures.printed.draw_batches",
-            ("batches",),
-            "5-NN accuracy of M-FLRML and of the authors' code (reference) against the number of mini-batches, "
-            "for several numbers of triplets N_t: mean over repeats; the band is one standard deviation. The "
-            "dotted line marks the number of mini-batches that the paper uses.",
-            _SWEEPS,
-            settings={
-                **_DATASETS,
-                "methods": _methods("mflrml", "mflrml-reference"),
-                "n_batches": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "description": "Mini-batches; those of the tables if not given",
-                },
-                "sizes": _values("integer", [20, 40, 80, 160], "Triplets per mini-batch, N_t"),
-                **_REPEATS,
-            },
-        ),
-        Figure(
-            "growth",
-            "Growth",
-            "figures.beyond.draw_growth",
-            ("growth",),
-            "Time of an iteration, or of a mini-batch, and peak memory of the process against the number of "
-            "samples n or of features D, with fitted exponents.",
-            _BEYOND,
-            settings={
-                "n": {"$ref": "#/$defs/growth", "description": "Against the number of samples"},
-                "D": {"$ref": "#/$defs/growth", "description": "Against the number of features"},
-            },
-        ),
-        Figure(
-            "pareto",
-            "Accuracy against time",
-            "figures.beyond.draw_pareto",
-            ("runs", "svd"),
-            "5-NN accuracy against training time, with the time of the SVD if a method needs one. The grey line "
-            "joins the methods that no other method beats in both.",
-            _BEYOND,
-        ),
-        Figure(
-            "iterations",
-            "RidgeFLRML",
-            "figures.beyond.draw_iterations",
-            ("iterations",),
-            "FLRML, the authors' code (reference) and RidgeFLRML per iteration or round: 5-NN accuracy above, "
-            "with cosine on X as a dotted line; below, the objective relative to the first one, for RidgeFLRML "
-            "the mean hinge before each round. On the right, the accuracy of RidgeFLRML against the ridge g, "
-            "from whitening to the unsupervised form.",
-            _BEYOND,
-            settings={
-                **_DATASETS,
-                "ridges": _values(
-                    "number",
-                    [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0],
-                    "Ridges g, as multiples of the mean square of a row",
-                ),
-            },
-            needs_svd=True,
-        ),
-    )
-}
+            "sizes": _values("integer", [20, 40, 80, 160], "Triplets per mini-batch, N_t"),
+            **_REPEATS,
+        },
+    ),
+    Figure(
+        "growth",
+        "Growth",
+        "figures.beyond.draw_growth",
+        ("growth",),
+        "Time of an iteration, or of a mini-batch, and peak memory of the process against the number of samples n "
+        "or of features D, with fitted exponents.",
+        _BEYOND,
+        settings={
+            "n": {"$ref": "#/$defs/growth", "description": "Against the number of samples"},
+            "D": {"$ref": "#/$defs/growth", "description": "Against the number of features"},
+        },
+    ),
+    Figure(
+        "pareto",
+        "Accuracy against time",
+        "figures.beyond.draw_pareto",
+        ("runs", "svd"),
+        "5-NN accuracy against training time, with the time of the SVD if a method needs one. The grey line joins "
+        "the methods that no other method beats in both.",
+        _BEYOND,
+    ),
+    Figure(
+        "iterations",
+        "RidgeFLRML",
+        "figures.beyond.draw_iterations",
+        ("iterations",),
+        "FLRML, the authors' code (reference) and RidgeFLRML per iteration or round: 5-NN accuracy above, with "
+        "cosine on X as a dotted line; below, the objective relative to the first one, for RidgeFLRML the mean "
+        "hinge before each round. On the right, the accuracy of RidgeFLRML against the ridge g, from whitening to "
+        "the unsupervised form.",
+        _BEYOND,
+        settings={
+            **_DATASETS,
+            "ridges": _values(
+                "number",
+                [0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0],
+                "Ridges g, as multiples of the mean square of a row",
+            ),
+        },
+        needs_svd=True,
+    ),
+)
 
-TABLES: dict[str, Entry] = {
-    table.name: table
-    for table in (
-        Entry(
-            "summary",
-            "RidgeFLRML and the others",
-            "comparison.summary_table",
-            ("runs", "svd"),
-            "5-NN accuracy and seconds of training, the SVD included if a method needs one: a row per data set; "
-            "columns for cosine on X, FLRML, RidgeFLRML and the best other method.",
-        ),
-        Entry(
-            "claims",
-            "The paper's claims",
-            "claims.claims_table",
-            ("runs", "margin", "batches", "growth", "iterations", "svd"),
-            "A row per claim of the paper's sections 3 and 4; columns for its section, the claim, the "
-            "measurement of this experiment and the verdict.",
-        ),
-        Entry(
-            "reproduction",
-            "The paper's methods on its data",
-            "comparison.reproduction_table",
-            ("paper_runs", "metas"),
-            "FLRML and M-FLRML on the paper's data sets, a row per run; columns for the accuracy that the paper "
-            "prints, that of the authors' code and ours by both votes, for counts of iterations and for "
-            "seconds.",
-        ),
-        Entry(
-            "with_svd",
-            "Table 3: methods on an SVD",
-            "comparison.with_svd_table",
-            ("runs", "metas", "svd"),
-            "Methods that start from an SVD (the paper's Table 3), with unsupervised controls: a row per "
-            "method; columns for the 5-NN accuracy and the seconds of training on each data set, the paper's in "
-            "brackets.",
-        ),
-        Entry(
-            "without_svd",
-            "Table 4: methods on the data",
-            "comparison.without_svd_table",
-            ("runs", "metas"),
-            "Methods that work on the data (the paper's Table 4), with unsupervised controls: a row per method; "
-            "columns for the 5-NN accuracy and the seconds of training on each data set, the paper's in "
-            "brackets.",
-        ),
-        Entry(
-            "splits",
-            "Splits of the training parts",
-            "comparison.splits_table",
-            ("studies",),
-            "Mean and standard deviation of the 5-NN accuracy over splits of the training parts and seeds: a "
-            "row per method and a column per data set. Test parts are not used.",
-        ),
-        Entry(
-            "memory",
-            "Memory",
-            "comparison.memory_table",
-            ("runs",),
-            "Peak memory of the process of every training in MB: a row per method and a column per data set.",
-        ),
-        Entry(
-            "complexity",
-            "Table 2: complexity",
-            "comparison.complexity_table",
-            ("growth",),
-            "Complexity per iteration, a row per method: columns for the time and the sizes of variable and "
-            "constant as the paper's Table 2 states them, for ours if they differ, and for measured exponents.",
-            needs="runs",
-        ),
-        Entry(
-            "datasets",
-            "Table 1: data sets",
-            "comparison.dataset_table",
-            ("metas",),
-            "A row per data set: columns for its sizes as prepared, those of the paper's Table 1, and every "
-            "difference.",
-            needs="runs",
-        ),
-    )
-}
+TABLES = _by_name(
+    Entry(
+        "summary",
+        "RidgeFLRML and the others",
+        "comparison.summary_table",
+        ("runs", "svd"),
+        "5-NN accuracy and seconds of training, the SVD included if a method needs one: a row per data set; "
+        "columns for cosine on X, FLRML, RidgeFLRML and the best other method.",
+    ),
+    Entry(
+        "claims",
+        "The paper's claims",
+        "claims.claims_table",
+        ("runs", "margin", "batches", "growth", "iterations", "svd"),
+        "A row per claim of the paper's sections 3 and 4; columns for its section, the claim, the measurement of "
+        "this experiment and the verdict.",
+    ),
+    Entry(
+        "reproduction",
+        "The paper's methods on its data",
+        "comparison.reproduction_table",
+        ("paper_runs", "metas"),
+        "FLRML and M-FLRML on the paper's data sets, a row per run; columns for the accuracy that the paper "
+        "prints, that of the authors' code and ours by both votes, for counts of iterations and for seconds.",
+    ),
+    Entry(
+        "with_svd",
+        "Table 3: methods on an SVD",
+        "comparison.with_svd_table",
+        ("runs", "metas", "svd"),
+        "Methods that start from an SVD (the paper's Table 3), with unsupervised controls: a row per method; "
+        "columns for the 5-NN accuracy and the seconds of training on each data set, the paper's in brackets.",
+    ),
+    Entry(
+        "without_svd",
+        "Table 4: methods on the data",
+        "comparison.without_svd_table",
+        ("runs", "metas"),
+        "Methods that work on the data (the paper's Table 4), with unsupervised controls: a row per method; "
+        "columns for the 5-NN accuracy and the seconds of training on each data set, the paper's in brackets.",
+    ),
+    Entry(
+        "splits",
+        "Splits of the training parts",
+        "comparison.splits_table",
+        ("studies",),
+        "Mean and standard deviation of the 5-NN accuracy over splits of the training parts and seeds: a row per "
+        "method and a column per data set. Test parts are not used.",
+    ),
+    Entry(
+        "memory",
+        "Memory",
+        "comparison.memory_table",
+        ("runs",),
+        "Peak memory of the process of every training in MB: a row per method and a column per data set.",
+    ),
+    Entry(
+        "complexity",
+        "Table 2: complexity",
+        "comparison.complexity_table",
+        ("growth",),
+        "Complexity per iteration, a row per method: columns for the time and the sizes of variable and constant "
+        "as the paper's Table 2 states them, for ours if they differ, and for measured exponents.",
+        needs="runs",
+    ),
+    Entry(
+        "datasets",
+        "Table 1: data sets",
+        "comparison.dataset_table",
+        ("metas",),
+        "A row per data set: columns for its sizes as prepared, those of the paper's Table 1, and every "
+        "difference.",
+        needs="runs",
+    ),
+)

@@ -92,8 +92,8 @@ def without_svd_table(results: Results) -> Table:
 
 def _columns(results: Results, number: int) -> tuple[dict[str, str], dict[str, str]]:
     """Return data sets with runs of a table's own methods and those left out, with their names in the paper."""
-    datasets = dict.fromkeys(run["dataset"] for run in results.runs if _is_own(run, number))
-    names = {dataset: results.paper_names.get(dataset, "") for dataset in datasets}
+    own = Results(runs=[run for run in results.runs if _is_own(run, number)])
+    names = {dataset: results.paper_names.get(dataset, "") for dataset in own.datasets}
     absent = {name: _paper_name(name) for name in results.missing if _paper_name(name) in PRINTED_DATASETS[number]}
     return names, absent
 
@@ -132,17 +132,16 @@ def _comparison(results: Results, number: int) -> Table:
 def memory_table(results: Results) -> Table:
     """Return the peak memory of every training in MB, a row per method and a column per data set."""
     runs = by(results.runs, "method", "dataset")
-    datasets = list(dict.fromkeys(run["dataset"] for run in results.runs))
     rows = []
     for name in (name for name in METHODS if name in runs):
-        found = [runs[name].get(dataset, []) for dataset in datasets]
-        peaks = [mean(each, "peak_mb") for each in found]
-        cells = [
-            f"{peak:,.0f}" if peak is not None else _letter(each) for peak, each in zip(peaks, found, strict=True)
-        ]
-        rows.append([Cell(cell) for cell in (title(name), *cells)])
+        row = [Cell(title(name))]
+        for dataset in results.datasets:
+            found = runs[name].get(dataset, [])
+            peak = mean(found, "peak_mb")
+            row.append(Cell(_letter(found) if peak is None else f"{peak:,.0f}"))
+        rows.append(row)
     note = "Peak memory of a training's process in MB, data and libraries included; letters as in the other tables."
-    return Table(["method", *datasets], rows, note)
+    return Table(["method", *results.datasets], rows, note)
 
 
 def summary_table(results: Results) -> Table:
@@ -150,7 +149,7 @@ def summary_table(results: Results) -> Table:
     shown = ("cosine", "flrml", "flrml-ridge")
     accuracies, seconds = results.means("accuracy"), results.means("train_seconds")
     rows = []
-    for dataset in dict.fromkeys(run["dataset"] for run in results.runs):
+    for dataset in results.datasets:
         accuracy = accuracies.get(dataset, {})
         others = [method for method in accuracy if method not in shown]
         other = max(others, key=lambda method: accuracy[method], default="")
@@ -200,12 +199,9 @@ def reproduction_table(results: Results) -> Table:
         if name is None or method.paper not in paper.AUTHORS_CODE:
             continue
         printed, _ = printed_cell(method.table, method.paper, name)
-        cells = [
-            result["dataset"],
-            title(method.name),
-            printed[0] if isinstance(printed, tuple) else printed or "–",
-        ]
-        cells.append(paper.AUTHORS_CODE[method.paper].get(name, "–") if "reference" in method.name else "–")
+        theirs = printed[0] if isinstance(printed, tuple) else printed or "–"
+        authors = paper.AUTHORS_CODE[method.paper].get(name, "–") if "reference" in method.name else "–"
+        cells = [result["dataset"], title(method.name), theirs, authors]
         if result["outcome"] == "ok":
             votes = (f"{100 * result[vote]:.1f}" for vote in ("accuracy", "accuracy_reference_vote"))
             counts = (result.get(count, "–") for count in ("start_rounds", "n_iter", "null_steps"))
@@ -219,19 +215,19 @@ def reproduction_table(results: Results) -> Table:
 
 def splits_table(results: Results) -> Table:
     """Return mean and deviation of the accuracy over splits and seeds, a row per method, a column per data set."""
-    runs = by(({**run, "study": run["study"] or run["dataset"]} for run in results.runs), "label", "study")
-    datasets = list(dict.fromkeys(dataset for of_label in runs.values() for dataset in of_label))
-    means = {(label, d): mean(found, "accuracy") for label in runs for d, found in runs[label].items()}
+    named = [run | {"dataset": run["study"] or run["dataset"], "method": run["label"]} for run in results.runs]
+    shown = Results(runs=named)
+    runs, accuracies = by(shown.runs, "method", "dataset"), shown.means("accuracy")
     rows = []
     for label, of_label in runs.items():
         row = [Cell(title(label) if label in METHODS else label)]
-        for dataset in datasets:
-            accuracies = {each: value for (each, d), value in means.items() if d == dataset and value is not None}
-            row.append(Cell(_accuracy(of_label.get(dataset, []), None, False), _is_best(label, accuracies)))
+        for dataset in shown.datasets:
+            text = _accuracy(of_label.get(dataset, []), None, False)
+            row.append(Cell(text, _is_best(label, accuracies.get(dataset, {}))))
         rows.append(row)
     count = max((len(found) for of_label in runs.values() for found in of_label.values()), default=0)
     note = f"5-NN accuracy in per cent on rows held out: mean and deviation of up to {count} runs; bold: best."
-    return Table(["method", *datasets], rows, note)
+    return Table(["method", *shown.datasets], rows, note)
 
 
 def _paper_name(dataset: str) -> str:

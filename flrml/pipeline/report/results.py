@@ -88,6 +88,11 @@ class Results:
         return [run for run in self.runs if run["outcome"] == "ok"]
 
     @property
+    def datasets(self) -> list[str]:
+        """The data sets of the runs, in order."""
+        return list(dict.fromkeys(run["dataset"] for run in self.runs))
+
+    @property
     def paper_names(self) -> dict[str, str]:
         """Name in the paper of each data set that is the paper's own."""
         return {name: meta["paper"]["name"] for name, meta in self.metas.items() if meta["paper"]}
