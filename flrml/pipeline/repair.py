@@ -10,7 +10,7 @@ from flrml.datasets.store import verify
 from flrml.exceptions import DamagedFileError, DatasetError
 from flrml.files import PathLike, read_json
 
-FOLDERS = ("runs", "svd", "sweeps", "growth", "triplets", "mlflow")
+FOLDERS = ("runs", "svd", "sweeps", "growth", "triplets")
 
 
 def discard_damaged(results: PathLike) -> list[str]:

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from flrml.pipeline.tracking.database import runs_page
+from flrml.pipeline.tracking.store import runs_page
 from tests.pipeline.server import mlflow_server
 from tests.workflow.project import TINY
 
@@ -42,9 +42,8 @@ def browser(finished, tmp_path_factory):
     """A copy of the finished project, with a run of an earlier result, on a server of its own."""
     folder = tmp_path_factory.mktemp("browser")
     project = finished.copy(folder / "project")
-    for name in ("runs/digits/cosine/seed0/metrics.json", "mlflow/digits.json"):
-        (project.results / name).unlink()
-    project.run("results/mlflow/digits.json")
+    (project.results / "runs/digits/cosine/seed0/metrics.json").unlink()
+    project.run()
     with mlflow_server(project.work) as address:
         yield Browser(project, address, folder / "profile")
 

@@ -31,8 +31,6 @@ def test_an_added_sweep_point_runs_only_itself(project):
         "figure_margin": 1,
         "table_claims": 1,
         "front_page": 1,
-        "track": 1,
-        "track_experiment": 1,
     }
     assert project.executed(config=config) == expected
     after = project.numbers()
@@ -55,21 +53,19 @@ def test_a_removed_sweep_point_leaves_figure_and_mlflow(project):
         "figure_margin": 1,
         "table_claims": 1,
         "front_page": 1,
-        "track": 1,
-        "track_experiment": 1,
     }
 
 
 def test_an_edit_of_figure_code_only_redraws_with_the_edited_code(project):
     project.edit("pipeline/report/figures/printed.py", '"margin ratio", "mean', '"edited", "mean')
-    assert project.planned() == DRAWN | {"track_experiment": 1}
+    assert project.planned() == DRAWN
     assert project.executed("figure_margin") == {"figure_margin": 1}
     assert (project.results / "figures/margin.csv").read_text().startswith("dataset,method,edited,")
 
 
 def test_an_edit_of_table_code_only_rewrites_tables(project):
     project.edit("pipeline/report/comparison.py", "NOTE = (", "NOTE = (\n    ")
-    assert project.planned() == TABULATED | {"table_datasets": 1, "front_page": 1, "track_experiment": 1}
+    assert project.planned() == TABULATED | {"table_datasets": 1, "front_page": 1}
 
 
 def test_an_edit_of_a_solver_retrains_without_a_new_svd(project):
@@ -80,7 +76,6 @@ def test_an_edit_of_a_solver_retrains_without_a_new_svd(project):
     )
     assert (planned["train"], planned["evaluate"]) == (4, 2)  # the control has no solver
     assert (planned["sweep"], planned["growth"]) == (6, 2)
-    assert planned["track"] == 2
 
 
 def test_an_edit_of_one_method_retrains_only_that_method(project):

@@ -17,8 +17,6 @@ ENTRIES = {
     "triplets": {"pipeline.stages.draw_triplets"},
     "decompose": {"pipeline.stages.decompose"},
     "evaluate": {"pipeline.stages.evaluate"},
-    "track": {"pipeline.tracking.records"},
-    "track_experiment": {"pipeline.tracking.experiment"},
     "variants": {"pipeline.stages.variants", "estimators", "reference", "ridge.estimator"},
     "figure_front": {"pipeline.report.figures", "pipeline.report.captions"},
     "table_with_svd": {"pipeline.report.comparison"},

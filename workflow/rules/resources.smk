@@ -1,20 +1,16 @@
 # Threads, memory and run time of jobs, from the size of their data sets.
-from flrml.pipeline.config.resolve import check_shared_tracking
-
 MEGABYTES_PER_THREAD = 64
 FEWEST_THREADS = 2
 MEGABYTES_READ_IN_A_MINUTE = 600  # from a file system that many share
 
 
-onstart:
-    if on_cluster():
-        try:
-            check_shared_tracking(os.environ.get("MLFLOW_TRACKING_URI") or config["tracking_uri"])
-        except ConfigError as error:
-            raise WorkflowError(f"config: {error}")
-    else:
-        # With a limit, Snakemake looks at all open jobs once a second for every job that has ended, which takes half a
-        # core after a hundred jobs. Without one it looks when a job ends, and jobs of this machine need no limit.
+def without_rate_limit():
+    """Let jobs of this machine start without a limit per second; to be called when the run starts.
+
+    With a limit, Snakemake looks at all open jobs once a second for every job that has ended, which takes half a core
+    after a hundred jobs. Without one it looks when a job ends.
+    """
+    if not on_cluster():
         workflow.scheduler.job_rate_limiter = None
 
 

@@ -3,7 +3,6 @@ from pathlib import Path
 import flrml.pipeline.light_sklearn  # noqa: F401
 from flrml.pipeline.logs import logged
 from flrml.pipeline.stages.sweep import SWEEPS, run_sweep_point, summary
-from flrml.pipeline.tracking.keys import followed_by
 
 with logged(snakemake.log[0]) as say:
     sweep = snakemake.wildcards.sweep
@@ -17,6 +16,5 @@ with logged(snakemake.log[0]) as say:
         seeds=range(snakemake.params.repeats),
         minutes=snakemake.params.minutes,
         memory_mb=snakemake.params.memory_mb,
-        follow=followed_by(snakemake.config),
     )
     say(summary(result))

@@ -3,7 +3,6 @@ from pathlib import Path
 import flrml.pipeline.light_sklearn  # noqa: F401
 from flrml.pipeline.logs import logged
 from flrml.pipeline.stages.train import train
-from flrml.pipeline.tracking.keys import followed_by
 
 with logged(snakemake.log[0]) as say:
     result = train(
@@ -16,7 +15,6 @@ with logged(snakemake.log[0]) as say:
         minutes=snakemake.params.minutes,
         memory_mb=snakemake.params.memory_mb,
         scheduler=snakemake.config["dask_scheduler"],
-        follow=followed_by(snakemake.config),
     )
     if result["outcome"] != "ok":
         say(f"{result['dataset']:>14} {result['method']:<18} ended with {result['outcome']}: {result['reason']}")

@@ -11,8 +11,7 @@ from flrml.datasets.store import load_meta
 from flrml.files import read_json, write_json
 from flrml.neighbors import majority_vote, nearest
 from flrml.pipeline.stages.inputs import PathLike, connection
-from flrml.pipeline.stages.learned_map import Metric
-from flrml.pipeline.stages.progress import Progress
+from flrml.pipeline.stages.learned_map import LearnedMap
 from flrml.reference.vote import farthest_vote
 
 
@@ -32,12 +31,9 @@ def evaluate(
         for model, record, out in zip(models, records, outs, strict=True):
             result = read_json(record)
             if result["outcome"] == "ok":
-                result |= _accuracies(Metric.load(model), train, test, n_neighbors)
+                result |= _accuracies(LearnedMap.load(model), train, test, n_neighbors)
             result["data"] = describe_parts(data, meta)
             write_json(out, result)
-            progress = Progress(Path(out).parent)
-            progress.metrics(**{name: value for name, value in result.items() if name == "accuracy"})
-            progress.end("evaluated")
             yield result
 
 
@@ -55,7 +51,7 @@ def describe_parts(data: PathLike, meta: dict) -> dict[str, dict]:
     }
 
 
-def _accuracies(metric: Metric, train: tuple[Any, Any], test: tuple[Any, Any], n_neighbors: int) -> dict:
+def _accuracies(metric: LearnedMap, train: tuple[Any, Any], test: tuple[Any, Any], n_neighbors: int) -> dict:
     """Return accuracies by the method's own metric and by cosine, and the seconds that this took."""
     (X, y), (X_test, y_test) = train, test
     start = time.perf_counter()

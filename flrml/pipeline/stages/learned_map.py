@@ -1,4 +1,4 @@
-"""The learned metric as the pipeline stores it."""
+"""Store the map that a method has learned."""
 
 import os
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from flrml.rows import is_dask, is_sparse
 
 
 @dataclass(frozen=True)
-class Metric:
+class LearnedMap:
     """A map (None: the data as they are), the metric of its neighbours, a bilinear similarity, and an offset."""
 
     components: NDArray | None
@@ -24,7 +24,7 @@ class Metric:
     offset: NDArray | None = None
 
     @classmethod
-    def of(cls, estimator: Any) -> "Metric":
+    def of(cls, estimator: Any) -> "LearnedMap":
         """Return what a fitted estimator has learned."""
         return cls(
             getattr(estimator, "components_", None),
@@ -45,7 +45,7 @@ class Metric:
         write_arrays(path, meta | {"metric": self.metric}, **{k: v for k, v in arrays.items() if v is not None})
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> "Metric":
+    def load(cls, path: str | os.PathLike) -> "LearnedMap":
         """Read what :meth:`save` wrote; a damaged file is deleted, so that the next run makes it again."""
         try:
             meta, arrays = read_arrays(path)

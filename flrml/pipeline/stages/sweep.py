@@ -1,6 +1,7 @@
 """Sweeps over a parameter of a method, and over the size of the data."""
 
 import time
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +19,6 @@ from flrml.pipeline.stages.limits import within_limits
 from flrml.pipeline.stages.progress import Progress
 from flrml.pipeline.stages.provenance import provenance
 from flrml.pipeline.stages.train import accepted
-from flrml.pipeline.tracking.keys import point_key, point_name
 from flrml.rows import gram
 from flrml.spectrum import decompose
 from flrml.triplets import draw_triplets
@@ -63,7 +63,6 @@ def run_sweep_point(
     seeds: Iterable[int],
     minutes: float,
     memory_mb: float,
-    follow: dict[str, str] | None = None,
 ) -> dict:
     """Measure the accuracy of a method at one value of a swept parameter, for several seeds.
 
@@ -81,15 +80,11 @@ def run_sweep_point(
         One training each.
     minutes, memory_mb : float
         Limits of each training.
-    follow : dict, optional
-        ``experiment`` and ``tracking_uri`` of the run of MLflow that shows the point while it is measured.
     """
     swept, method = SWEEPS[sweep], METHODS[run["method"]]
     (X, y), (X_test, y_test) = (load_rows(Path(data) / part) for part in ("train", "test"))
-    run = run | {"sweep": sweep, "started": time.time()}
-    progress, arguments = Progress(Path(out).parent), {}
-    if follow is not None:
-        progress.start(point_key(follow["experiment"], run, value), point_name(run, value), run, follow)
+    run = run | {"sweep": sweep, "started": time.time(), "training": uuid.uuid4().hex}
+    arguments = {}
     if spectrum is not None:
         arguments["spectrum"] = bind_spectrum(spectrum, X, method.spectrum_kind)
 
@@ -115,18 +110,20 @@ def run_sweep_point(
         seconds = time.perf_counter() - start
         return {"accuracy": accuracy(estimator), "train_seconds": seconds, "n_iter": int(estimator.n_iter_)}
 
-    points = []
-    for seed in seeds:
-        points.append({"seed": seed} | within_limits(partial(train, seed), minutes=minutes, memory_mb=memory_mb))
-        if points[-1]["outcome"] == "ok":
-            progress.metrics(seed, accuracy_by_seed=points[-1]["accuracy"])
-    record = {swept.parameter: value, "points": points}
-    if swept.along:
-        record["batch"] = describe_batch(X, y, int(value))
-    result = {**run, **record, "made_by": provenance()}
-    write_json(out, result)
-    ended = any(point["outcome"] == "ok" for point in points)
-    progress.end("evaluated" if ended else "failed", points[-1].get("reason"))
+    limits = {"minutes": minutes, "memory_mb": memory_mb}
+    with Progress(Path(out).parent, run) as progress:
+        points = []
+        for seed in seeds:
+            points.append({"seed": seed} | within_limits(partial(train, seed), **limits))
+            if points[-1]["outcome"] == "ok":
+                progress.metrics(seed, accuracy_by_seed=points[-1]["accuracy"])
+        record = {swept.parameter: value, "points": points}
+        if swept.along:
+            record["batch"] = describe_batch(X, y, int(value))
+        result = {**run, **record, "made_by": provenance()}
+        write_json(out, result)
+        ended = any(point["outcome"] == "ok" for point in points)
+        progress.end("trained" if ended else "failed", points[-1].get("reason"))
     return result
 
 

@@ -1,6 +1,7 @@
 """Train one method on one data set, within limits and measured."""
 
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,10 @@ from flrml.datasets.store import open_groups
 from flrml.files import write_json
 from flrml.methods import METHODS, build
 from flrml.pipeline.stages.inputs import PathLike, bind_spectrum, connection, load_rows
-from flrml.pipeline.stages.learned_map import Metric
+from flrml.pipeline.stages.learned_map import LearnedMap
 from flrml.pipeline.stages.limits import within_limits
 from flrml.pipeline.stages.progress import Progress
 from flrml.pipeline.stages.provenance import provenance
-from flrml.pipeline.tracking.keys import run_key, run_name
 from flrml.spectrum import Spectrum
 
 DESCENT = ("start_rounds", "null_steps")  # of methods that descend
@@ -33,7 +33,6 @@ def train(
     minutes: float,
     memory_mb: float,
     scheduler: str | None = None,
-    follow: dict[str, str] | None = None,
 ) -> dict:
     """Train one method within its limits; write the model and a record of the training.
 
@@ -49,13 +48,9 @@ def train(
         Limits; on a cluster, of the process that leads the training.
     scheduler : str, optional
         Address of a Dask scheduler, whose workers train the methods that can.
-    follow : dict, optional
-        ``experiment`` and ``tracking_uri`` of the run of MLflow that shows the training while it runs.
     """
-    made_by = {"label": run["method"], "study": None, **run, "started": time.time(), "made_by": provenance()}
-    progress = Progress(Path(record).parent)
-    if follow is not None:
-        progress.start(run_key(follow["experiment"], made_by), run_name(made_by), made_by, follow)
+    run = {"label": run["method"], "study": None, **run, "started": time.time(), "training": uuid.uuid4().hex}
+    made_by = run | {"made_by": provenance()}
     method = METHODS[run["method"]]
     scheduler = scheduler if method.takes_dask else None
 
@@ -83,7 +78,7 @@ def train(
         start = time.perf_counter()
         estimator.fit(X, y, **arguments)
         seconds = time.perf_counter() - start
-        metric = Metric.of(estimator)
+        metric = LearnedMap.of(estimator)
         metric.save(model, made_by)
         return {
             "train_seconds": seconds,
@@ -95,11 +90,12 @@ def train(
             **used_parameters(estimator, bound, arguments.get("triplets"), X.shape[0]),
         }
 
-    result = made_by | within_limits(work, minutes=minutes, memory_mb=memory_mb)
-    if result["outcome"] != "ok":
-        Metric(None, "none").save(model, made_by)
-    write_json(record, result)
-    progress.end("trained" if result["outcome"] == "ok" else "failed", result.get("reason"))
+    with Progress(Path(record).parent, run) as progress:
+        result = made_by | within_limits(work, minutes=minutes, memory_mb=memory_mb)
+        if result["outcome"] != "ok":
+            LearnedMap(None, "none").save(model, made_by)
+        write_json(record, result)
+        progress.end("trained" if result["outcome"] == "ok" else "failed", result.get("reason"))
     return result
 
 
