@@ -25,6 +25,7 @@ def test_a_second_run_does_nothing(project):
 def test_an_added_sweep_point_runs_only_itself(project):
     config = copy.deepcopy(TINY)
     config["figures"]["margin"]["ratios"].append(2.0)
+    project.sync()
     before = project.numbers()
     expected = {
         "sweep": 2,
