@@ -44,17 +44,17 @@ comparison: $(READY) ## run all methods on the bundled data sets (40 minutes)
 	$(MAKE) run CONFIG=workflow/configs/comparison.yaml
 
 ui: $(READY) ## browse the runs in MLflow's UI on 127.0.0.1:5000 (PORT=… for another port)
-	@$(BIN)/python -m flrml.pipeline.tracking.ui $(CONFIG) $(PORT)
+	@$(BIN)/python -m flrml.pipeline.tracking ui $(CONFIG) $(PORT)
 
-prune: $(READY) ## delete the runs of earlier results from MLflow, with their models and artifacts
-	@$(BIN)/python -m flrml.pipeline.tracking.prune $(CONFIG)
+prune: $(READY) ## list the runs of earlier results in MLflow, ask, and delete them with their models (YES=1 does not ask)
+	@$(BIN)/python -m flrml.pipeline.tracking prune $(CONFIG) $(YES)
 
 publish: ## copy tables and figures of a finished run to docs/results (CONFIG as for run, MACHINE says where it ran)
 	$(BIN)/python docs/publish.py $(CONFIG) "$(MACHINE)"
 
 report: $(READY) ## write report.html, every figure and table in one file, and add it to MLflow's run
 	snakemake --cores 1 --configfile $(CONFIG) --report report.html
-	@$(BIN)/python -m flrml.pipeline.tracking.experiment $(CONFIG) report.html
+	@$(BIN)/python -m flrml.pipeline.tracking report $(CONFIG) report.html
 
 docs: $(READY) ## build the documentation with its gallery into docs/_build/html, strictly
 	sphinx-build -W --keep-going -q -b html docs docs/_build/html

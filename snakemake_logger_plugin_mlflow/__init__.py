@@ -1,21 +1,18 @@
-"""A logger of Snakemake: progress in a few lines on the terminal, and trainings as live runs in MLflow.
+"""A logger of Snakemake, ``snakemake --logger mlflow``: progress in a few lines on the terminal.
 
-Use it with ``snakemake --logger mlflow``. A job shows up in MLflow while it runs if it writes a file
-``progress.jsonl`` beside one of its outputs, see :mod:`snakemake_logger_plugin_mlflow.follower`.
+The workflow itself logs its results to MLflow while jobs run; without jobs, this logger lets it do so.
 """
 
-import json
 import logging
 import os
-import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from flrml.pipeline.tracking.experiment import Follower
 from snakemake_logger_plugin_mlflow.terminal import Terminal
 
 # What Snakemake tells before every run, and what the lines of this logger say better.
@@ -32,11 +29,14 @@ NOISE = (
     "Workflow defines that rule",
 )
 FAILED_JOB = ("RuleException:\nCalledProcessError", "WorkflowError:\nAt least one job did not complete")
-SECONDS_TO_END = 30
+NO_JOBS = "Nothing to be done"
 
 
 class LogHandler(LogHandlerBase):
-    """Writes to the terminal, and starts the process that follows trainings."""
+    """Writes to the terminal."""
+
+    writes_to_stream = has_filter = has_formatter = True  # every event comes here, and nowhere else to the terminal
+    writes_to_file = needs_rulegraph = False
 
     def __post_init__(self) -> None:
         settings = self.common_settings
@@ -49,36 +49,9 @@ class LogHandler(LogHandlerBase):
             DefaultFilter(quiet, settings.debug_dag, settings.verbose, settings.dryrun, settings.printshellcmds)
         )
         self.terminal = Terminal(sys.stderr, color=not settings.nocolor and "NO_COLOR" not in os.environ)
-        self.follower: subprocess.Popen | None = None
-        self.folders: dict[int, set[str]] = {}
-
-    @property
-    def writes_to_stream(self) -> bool:
-        """Tell Snakemake that the terminal is taken care of."""
-        return True
-
-    @property
-    def writes_to_file(self) -> bool:
-        """Tell Snakemake that its own log file is still wanted."""
-        return False
-
-    @property
-    def has_filter(self) -> bool:
-        """Tell Snakemake that this logger needs every event."""
-        return True
-
-    @property
-    def has_formatter(self) -> bool:
-        """Tell Snakemake that this logger formats by itself."""
-        return True
-
-    @property
-    def needs_rulegraph(self) -> bool:
-        """Tell Snakemake that the graph of rules is not needed."""
-        return False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show an event, and tell the follower about jobs."""
+        """Show an event."""
         try:
             event = getattr(record, "event", None)
             if self.common_settings.dryrun or _all_quiet(self.common_settings.quiet):
@@ -95,6 +68,9 @@ class LogHandler(LogHandlerBase):
         if self.common_settings.verbose or not str(record.msg).startswith(NOISE):
             with self.terminal.without_status():
                 self.plain.handle(record)
+        if str(record.msg).startswith(NO_JOBS) and Follower.current is not None:
+            Follower.current.start()  # what an earlier run could not log, or goes to another store now
+            Follower.current.finish()
 
     def on_error(self, record: Any) -> None:
         """Show an error, unless it says no more than that a job has failed."""
@@ -111,9 +87,6 @@ class LogHandler(LogHandlerBase):
         """Note a job that starts."""
         values = " ".join(str(value) for value in (record.wildcards or {}).values())
         self.terminal.job_started(record.jobid, record.rule_name, values)
-        self.folders[record.jobid] = {str(Path(path).absolute().parent) for path in record.output or []}
-        for folder in self.folders[record.jobid]:
-            self._tell({"follow": folder})
 
     def on_job_finished(self, record: Any) -> None:
         """Note a job that has ended."""
@@ -122,8 +95,6 @@ class LogHandler(LogHandlerBase):
     def on_job_error(self, record: Any) -> None:
         """Show a failure."""
         self.terminal.job_failed(record.jobid, record.rule_name, list(record.log or []), record.rule_msg)
-        for folder in self.folders.get(record.jobid, ()):
-            self._tell({"failed": folder})
 
     def on_group_error(self, record: Any) -> None:
         """Show the failures of a group of jobs."""
@@ -134,31 +105,8 @@ class LogHandler(LogHandlerBase):
         """Show the number of jobs done."""
         self.terminal.progress(record.done, record.total)
 
-    def _tell(self, command: dict[str, str]) -> None:
-        """Send a command to the follower, which is started with the first one."""
-        if self.follower is None:
-            self.follower = subprocess.Popen(
-                [sys.executable, "-m", "snakemake_logger_plugin_mlflow.follower"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                text=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path)},
-            )
-        try:
-            assert self.follower.stdin is not None
-            print(json.dumps(command), file=self.follower.stdin, flush=True)
-        except BrokenPipeError:
-            pass  # it has said why it ended; the results are logged at the end all the same
-
     def close(self) -> None:
-        """End the follower and show the summary."""
-        if self.follower is not None and self.follower.stdin is not None:
-            try:
-                self.follower.stdin.close()
-                self.follower.wait(SECONDS_TO_END)
-            except (BrokenPipeError, subprocess.TimeoutExpired):
-                self.follower.kill()
-            self.follower = None
+        """Show the summary."""
         self.terminal.end()
         super().close()
 

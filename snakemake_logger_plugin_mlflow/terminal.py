@@ -12,6 +12,8 @@ RED, GREEN, BOLD, PLAIN = "\x1b[31m", "\x1b[32m", "\x1b[1m", "\x1b[0m"
 CLEAR = "\r\x1b[2K"
 # Seconds between lines if the output is not a terminal.
 PAUSE = 15.0
+# Rules whose jobs are named when they start and when they end.
+NAMED = ("train",)
 # Characters of a log's end in which its last line is looked for.
 TAIL = 4000
 
@@ -57,7 +59,9 @@ class Terminal:
 
     def job_started(self, number: int, rule: str, values: str) -> None:
         """Note a job that starts."""
-        self.running[number] = Job(rule, f"{rule} {values}".strip(), time.monotonic())
+        job = self.running[number] = Job(rule, f"{rule} {values}".strip(), time.monotonic())
+        if rule in NAMED:
+            self._line(f"started: {job.name}")
         self._status()
 
     def job_finished(self, number: int) -> None:
@@ -67,6 +71,8 @@ class Terminal:
         if job is not None:
             self.seconds.setdefault(job.rule, []).append(time.monotonic() - job.started)
             self.waiting[job.rule] = max(0, self.waiting.get(job.rule, 0) - 1)
+            if job.rule in NAMED:
+                self._line(f"ended: {job.name}, {_clock(self.seconds[job.rule][-1])}")
 
     def job_failed(self, number: int, rule: str, logs: list[str], message: str | None = None) -> None:
         """Show a failure with what Snakemake says about it and the last line of its log."""
@@ -74,8 +80,8 @@ class Terminal:
         name = job.name if job else rule
         last = next(filter(None, map(_last_line, logs)), None)
         reason = "; ".join(" ".join(part.split()) for part in (message, last) if part) or "no log"
-        self.failures[number] = f"failed: {name}: {reason}" + "".join(f" ({log})" for log in logs)
-        self._line(self._colored(RED, self.failures[number]))
+        self.failures[number] = name
+        self._line(self._colored(RED, f"failed: {name}: {reason}" + "".join(f" ({log})" for log in logs)))
 
     def progress(self, done: int, total: int) -> None:
         """Show the number of jobs done."""
@@ -95,9 +101,7 @@ class Terminal:
         took = _clock(time.monotonic() - self.began)
         if self.failures:
             outcome = f"{len(self.failures)} failed, {self.done} of {total} jobs done in {took}"
-            self._line(self._colored(RED, outcome))
-            for failure in self.failures.values():
-                self._line(self._colored(RED, failure))
+            self._line(self._colored(RED, f"{outcome}: {', '.join(self.failures.values())}"))
         elif self.done == total:
             self._line(self._colored(GREEN, f"all {total} jobs done in {took}"))
         else:

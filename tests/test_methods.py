@@ -12,7 +12,7 @@ from sklearn.base import clone
 from flrml import BinaryRows, knn_accuracy
 from flrml.methods import METHODS, Method, build
 from flrml.metric import LowRankMetric
-from flrml.pipeline.stages.learned_map import Metric
+from flrml.pipeline.stages.learned_map import LearnedMap
 
 SHORT = {
     "lmnn": {"max_iter": 20},
@@ -134,4 +134,4 @@ def test_a_new_method_needs_only_fit_and_components(small_digits):
     model = method.estimator(3)
     model._validate_params()
     assert model.fit(small_digits.X, small_digits.y).transform(small_digits.X).shape == (len(small_digits.X), 3)
-    assert Metric.of(model).components.shape == (3, 64)
+    assert LearnedMap.of(model).components.shape == (3, 64)

@@ -1,4 +1,6 @@
-"""A store, an experiment in it, a small data set and a trained model, for the tests that log runs."""
+"""A store, a results folder, a small data set and a trained model, for the tests that log runs."""
+
+import shutil
 
 import pytest
 
@@ -6,7 +8,7 @@ from flrml.datasets import prepare
 from flrml.pipeline.stages.draw_triplets import draw_for_dataset
 from flrml.pipeline.stages.evaluate import evaluate
 from flrml.pipeline.stages.train import train
-from flrml.pipeline.tracking.tracker import Tracker
+from tests.pipeline.tracked import TRAINING, Folder
 
 
 @pytest.fixture(scope="module")
@@ -16,9 +18,10 @@ def database(tmp_path_factory):
 
 
 @pytest.fixture
-def tracker(database, request, tmp_path):
-    """An experiment of the test's own."""
-    return Tracker(database, request.node.name, tmp_path / "artifacts")
+def folder(database, request, tmp_path, monkeypatch):
+    """A results folder whose experiment is the test's own."""
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return Folder(tmp_path / "results", database, request.node.name.translate({ord("["): "-", ord("]"): ""}))
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +32,20 @@ def data(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory, data):
+def trained_once(tmp_path_factory, data):
     """A folder with the files of a trained and evaluated model."""
     folder = tmp_path_factory.mktemp("runs")
     draw_for_dataset(data, folder / "triplets.npy", n_triplets=4, seed=0)
-    run = {"dataset": "digits", "method": "mflrml", "seed": 0, "parameters": {"n_components": 10}}
+    run = {"dataset": "digits", "method": "flrml", "seed": 0, "parameters": {"n_components": 10, "max_rank": 30}}
     limits = {"minutes": 1, "memory_mb": 3000}
     train(folder, data=data, triplets=folder / "triplets.npy", spectrum=None, run=run, limits=limits)
     evaluate(folder, data=data, n_neighbors=3)
+    return folder
+
+
+@pytest.fixture
+def trained(folder, data, trained_once):
+    """A results folder with a trained and evaluated model."""
+    shutil.copytree(data, folder.results / "data" / "digits")
+    shutil.copytree(trained_once, folder.results / TRAINING)
     return folder

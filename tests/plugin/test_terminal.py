@@ -13,7 +13,7 @@ class Screen(io.StringIO):
         return True
 
 
-def test_a_file_gets_a_line_now_and_then_and_the_outcome(monkeypatch):
+def test_a_file_gets_a_line_now_and_then_the_trainings_and_the_outcome(monkeypatch):
     monkeypatch.setattr(terminal, "PAUSE", 0.0)
     stream = io.StringIO()
     shown = Terminal(stream)
@@ -24,9 +24,11 @@ def test_a_file_gets_a_line_now_and_then_and_the_outcome(monkeypatch):
         shown.job_finished(number)
         shown.progress(number, 3)
     shown.end()
-    first, second, *_, last = stream.getvalue().splitlines()
+    first, started, second, ended, *_, last = stream.getvalue().splitlines()
     assert first == "3 jobs: 2 train"
+    assert started == "started: train digits flrml"
     assert second == "0 of 3 jobs · 0:00 · train digits flrml"
+    assert ended == "ended: train digits flrml, 0:00"
     assert last == "all 3 jobs done in 0:00"
     assert "\x1b" not in stream.getvalue()
 
@@ -41,7 +43,7 @@ def test_a_terminal_has_a_status_line_that_other_lines_replace():
         assert stream.getvalue().endswith(CLEAR)
 
 
-def test_a_failure_is_red_with_its_log_and_last_line_when_it_happens_and_at_the_end(tmp_path):
+def test_a_failure_is_red_once_with_its_log_and_last_line(tmp_path):
     log = tmp_path / "train.log"
     log.write_text("Traceback (most recent call last):\n  ...\nValueError: no such column\n\n")
     stream = Screen()
@@ -52,8 +54,8 @@ def test_a_failure_is_red_with_its_log_and_last_line_when_it_happens_and_at_the_
     line = f"{RED}failed: train digits flrml: ValueError: no such column ({log})"
     assert stream.getvalue().count(line) == 1
     shown.end()
-    assert stream.getvalue().count(line) == 2
-    assert "1 failed, 0 of 2 jobs done" in stream.getvalue()
+    assert stream.getvalue().count("ValueError") == 1
+    assert "1 failed, 0 of 2 jobs done in 0:00: train digits flrml" in stream.getvalue()
 
 
 def test_what_the_scheduler_says_is_part_of_a_failure_and_a_second_attempt_makes_up_for_it():

@@ -38,12 +38,11 @@ def test_the_tiny_experiment_gives_the_same_metrics_as_on_one_machine(submitting
     assert sorted(run["tags"]["flrml.key"] for run in runs) == sorted(
         run["tags"]["flrml.key"] for run in finished.runs()
     )
-    assert not (submitting.work / "mlartifacts").exists()
 
     jobs = [job for job in queue(submitting.variables) if job[0] not in before]
     assert {state for _, state, *_ in jobs} == {"COMPLETED"}
     submitted = [re.match(r"rule_([a-z]+)", job[4])[1] for job in jobs]
-    assert set(submitted) == {"prepare", "decompose", "train", "evaluate", "growth", "sweeps", "track"}
+    assert set(submitted) == {"prepare", "decompose", "train", "evaluate", "growth", "sweeps"}
     assert submitted.count("sweeps") == 1, "four sweep points in one submission"
     assert "drawn: results/figures/margin.pdf" in said
     asked = {comment: (cpus, memory) for *_, cpus, memory, comment in jobs}
@@ -79,15 +78,3 @@ def test_a_cancelled_job_is_reported_and_the_rerun_completes(submitting):
     # The executor asks sacct where scontrol is slow; here it always does.
     submitting.run(*PROFILE, "--slurm-status-command", "sacct", "--", target)
     assert json.loads((submitting.work / target).read_text())["rank"] > 0
-
-
-def test_a_sqlite_store_is_refused_before_any_job_starts(fresh, cluster):
-    fresh.variables = cluster
-    before = queue(cluster)
-    said = fresh.run(*PROFILE, ok=False)
-    (line,) = (line for line in said.splitlines() if "SQLite" in line)
-    assert line.startswith("config: tracking_uri: jobs on several nodes cannot share the SQLite file of sqlite:///")
-    assert "MLFLOW_TRACKING_URI" in line
-    assert "Traceback" not in said
-    assert queue(cluster) == before
-    assert not fresh.results.exists()

@@ -19,7 +19,7 @@ FILES = ("Snakefile", "config.yaml", "pyproject.toml")
 PARTS = (*FILES, "envs", "flrml", "workflow", "profiles", "snakemake_logger_plugin_mlflow")
 TINY = yaml.safe_load((ROOT / "workflow" / "configs" / "tiny.yaml").read_text()) | {"results": "results"}
 # Numbers that differ between two runs of the same thing.
-CHANGING = re.compile(r"seconds|started|peak_mb|made_by")
+CHANGING = re.compile(r"seconds|started|peak_mb|made_by|^training$")
 MOST_SECONDS = 1800  # of one run; one that stalls is a failure
 
 
@@ -112,14 +112,24 @@ class Project:
     def runs(self, *, every: bool = False) -> list[dict[str, Any]]:
         """The newest runs in the MLflow database, or all that are not deleted: id, status, tags and metrics."""
         with sqlite3.connect(self.work / "mlflow.db") as database:
-            alive = "SELECT run_uuid, status FROM runs WHERE lifecycle_stage = 'active'"
-            found = [{"id": run_id, "status": status} for run_id, status in database.execute(alive)]
+            # The experiment of a copied project is renamed, and logged to a new one.
+            alive = (
+                "SELECT run_uuid, status FROM runs JOIN experiments USING (experiment_id) "
+                "WHERE runs.lifecycle_stage = 'active' AND experiments.name = ?"
+            )
+            rows = database.execute(alive, (TINY["experiment"],)).fetchall()
+            found = [{"id": run_id, "status": status} for run_id, status in rows]
             for run in found:
                 for table in ("tags", "latest_metrics"):
                     rows = database.execute(f"SELECT key, value FROM {table} WHERE run_uuid = ?", (run["id"],))
                     run[table] = dict(rows.fetchall())
         database.close()
         return [run for run in found if every or run["tags"].get("flrml.newest") == "true"]
+
+    def sync(self) -> None:
+        """Make MLflow agree with the results, as `make ui` does first."""
+        command = [sys.executable, "-m", "flrml.pipeline.tracking", "sync", "results"]
+        subprocess.run(command, cwd=self.work, env=self.environment, check=True)
 
     def numbers(self) -> dict[str, Any]:
         """Everything that the results say, times and memory apart, by file."""

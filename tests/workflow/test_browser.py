@@ -1,12 +1,13 @@
 """MLflow's user interface in a real browser."""
 
+import json
 import re
 import shutil
 import subprocess
 
 import pytest
 
-from flrml.pipeline.tracking.database import runs_page
+from flrml.pipeline.tracking.store import runs_page
 from tests.pipeline.server import mlflow_server
 from tests.workflow.project import TINY
 
@@ -24,6 +25,7 @@ class Browser:
     def __init__(self, project, address, profile):
         self.project, self.address, self.profile = project, address, profile
         self.runs = {run["tags"]["mlflow.runName"]: run for run in project.runs()}
+        self.experiment = json.loads((project.results / "mlflow.json").read_text())["experiment_id"]
 
     def shown(self, page, *options):
         """Return a page as the browser has built it."""
@@ -33,7 +35,7 @@ class Browser:
 
     def run(self, name, tab=""):
         """Return the page of a run, or another tab of it."""
-        page = f"{self.address}/#/experiments/1/runs/{self.runs[name]['id']}{tab}"
+        page = f"{self.address}/#/experiments/{self.experiment}/runs/{self.runs[name]['id']}{tab}"
         return self.shown(f"{page}?workflowType=machine_learning")
 
 
@@ -42,15 +44,15 @@ def browser(finished, tmp_path_factory):
     """A copy of the finished project, with a run of an earlier result, on a server of its own."""
     folder = tmp_path_factory.mktemp("browser")
     project = finished.copy(folder / "project")
-    for name in ("runs/digits/cosine/seed0/metrics.json", "mlflow/digits.json"):
-        (project.results / name).unlink()
-    project.run("results/mlflow/digits.json")
+    project.sync()
+    (project.results / "runs/digits/cosine/seed0/metrics.json").unlink()
+    project.run()
     with mlflow_server(project.work) as address:
         yield Browser(project, address, folder / "profile")
 
 
 def test_the_runs_page_shows_the_newest_runs_and_the_columns_a_person_wants(browser):
-    page = browser.shown(runs_page(browser.address, "1"))
+    page = browser.shown(runs_page(browser.address, browser.experiment))
     for name in (
         "digits flrml",
         "shapes10-16 cosine",
@@ -66,7 +68,7 @@ def test_the_runs_page_shows_the_newest_runs_and_the_columns_a_person_wants(brow
 
 
 def test_the_page_of_all_runs_shows_earlier_ones_too(browser):
-    page = browser.shown(runs_page(browser.address, "1", every=True))
+    page = browser.shown(runs_page(browser.address, browser.experiment, every=True))
     assert int(re.search(r">(\d+)</\w+> matching runs", page)[1]) == len(browser.project.runs(every=True))
     assert len(browser.project.runs(every=True)) > len(browser.runs)
 
@@ -85,7 +87,9 @@ def test_a_sweep_draws_its_curve(browser):
 
 
 def test_the_models_page_lists_every_model(browser):
-    page = browser.shown(f"{browser.address}/#/experiments/1/models?workflowType=machine_learning")
+    page = browser.shown(
+        f"{browser.address}/#/experiments/{browser.experiment}/models?workflowType=machine_learning"
+    )
     for dataset in TINY["datasets"]:
         for method in TINY["methods"]:
             assert f"{dataset}-{method}" in page

@@ -1,12 +1,15 @@
 """Killed runs, the shared cache and the report: minutes each."""
 
 import base64
+import contextlib
 import os
 import random
 import re
 import signal
+import socket
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -29,34 +32,71 @@ def start(project: Project, *targets: str) -> subprocess.Popen:
         )
 
 
-def kill(process: subprocess.Popen) -> bool:
-    """Kill the process group with signal 9; False if it came to its end before."""
-    running = process.poll() is None
-    if running:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    return running
+def processes() -> dict[int, list[int]]:
+    """Process ids by that of their parent."""
+    said = subprocess.run(["ps", "-eo", "ppid=,pid="], capture_output=True, text=True, check=True).stdout
+    found: dict[int, list[int]] = {}
+    for line in said.splitlines():
+        ppid, pid = map(int, line.split())
+        found.setdefault(ppid, []).append(pid)
+    return found
+
+
+def interrupt(process: subprocess.Popen, whom: str, how: signal.Signals) -> bool:
+    """Send a signal to all processes, to Snakemake only or to its jobs only; False if all had ended before."""
+    if process.poll() is not None:
+        return False
+    children = processes().get(process.pid, [])
+    with contextlib.suppress(ProcessLookupError):
+        if whom == "group":
+            os.killpg(process.pid, how)
+        elif whom == "parent":
+            os.kill(process.pid, how)
+        for child in children if whom == "children" else []:
+            os.kill(child, how)
+    process.wait(120)
+    while whom != "group" and _is_running(process.pid):  # what was not told ends by itself
+        time.sleep(0.2)
+    return True
+
+
+def _is_running(group: int) -> bool:
+    said = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True).stdout
+    return any(int(line.split()[0]) == group and "Z" not in line for line in said.splitlines())
 
 
 def assert_same_runs(project: Project, finished: Project) -> None:
-    """MLflow has every run once, finished, with the accuracy of an undisturbed run."""
+    """MLflow has every run once, finished, with the accuracy of an undisturbed run, and no ghosts."""
     expected = {run["tags"]["flrml.key"]: run["latest_metrics"].get("accuracy") for run in finished.runs()}
     found = project.runs()
     assert sorted(run["tags"]["flrml.key"] for run in found) == sorted(expected)
     assert {run["status"] for run in found} == {"FINISHED"}
     assert {run["tags"]["flrml.key"]: run["latest_metrics"].get("accuracy") for run in found} == expected
-    assert "RUNNING" not in {run["status"] for run in project.runs(every=True)}
+    for run in project.runs(every=True):
+        assert run["status"] != "RUNNING"
+        assert run["tags"]["flrml.newest"] != "pending"
+        assert run["status"] != "FINISHED" or "flrml.digest" in run["tags"]
 
 
-def test_kill_9_at_ten_random_moments_changes_nothing(finished, fresh):
+@pytest.mark.parametrize(
+    ("whom", "how"),
+    [
+        ("group", signal.SIGKILL),
+        ("parent", signal.SIGKILL),
+        ("children", signal.SIGKILL),
+        ("group", signal.SIGTERM),
+        ("group", signal.SIGINT),
+    ],
+)
+def test_signals_at_random_moments_change_nothing(finished, fresh, whom, how):
     moments = random.Random(0)
-    killed = 0
+    sent = 0
     for _ in range(KILLS):
         process = start(fresh)
         time.sleep(moments.uniform(3, 9))
-        killed += kill(process)
+        sent += interrupt(process, whom, how)
         fresh.run("--unlock")
-    assert killed == KILLS
+    assert sent
     fresh.run("--rerun-incomplete")
     assert fresh.numbers() == finished.numbers()
     assert_same_runs(fresh, finished)
@@ -66,21 +106,51 @@ def test_kill_9_at_ten_random_moments_changes_nothing(finished, fresh):
 
 def test_kill_9_while_runs_are_logged_loses_and_doubles_none(finished, project):
     moments = random.Random(0)
-    target = "results/mlflow/digits.json"
     for _ in range(KILLS):
-        (project.work / target).unlink(missing_ok=True)
         # Evaluated again, with other times, so that there is a result to log.
         (project.results / "runs/digits/cosine/seed0/metrics.json").unlink(missing_ok=True)
         before = {run["id"] for run in project.runs(every=True)}
-        process = start(project, target)
+        process = start(project)
         while process.poll() is None and {run["id"] for run in project.runs(every=True)} == before:
             time.sleep(0.05)
         time.sleep(moments.uniform(0, 1.5))
-        assert kill(process)
+        assert interrupt(process, "group", signal.SIGKILL)
         project.run("--unlock")
-    project.run("--rerun-incomplete", target)
+    project.run("--rerun-incomplete")
     assert_same_runs(project, finished)
     assert {run["status"] for run in project.runs(every=True)} <= {"FINISHED", "KILLED"}
+
+
+def test_a_killed_follower_costs_a_line_and_the_next_run_logs_the_results(finished, fresh):
+    process = start(fresh)
+    while not (log := (fresh.folder / "killed.log").read_text()) or "started: train" not in log:
+        time.sleep(0.1)
+    for child in processes()[process.pid]:
+        command = Path(f"/proc/{child}/cmdline").read_bytes()
+        if b"flrml.pipeline.tracking" in command:
+            os.kill(child, signal.SIGKILL)
+    assert process.wait(600) == 0
+    assert fresh.numbers() == finished.numbers()
+    assert "MLflow is not up to date" in (fresh.folder / "killed.log").read_text()
+    assert "Nothing to be done" in fresh.run()
+    assert_same_runs(fresh, finished)
+
+
+def test_a_server_that_never_answers_costs_a_line_and_the_next_run_logs_the_results(finished, fresh):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(50)
+        address = "127.0.0.1:" + str(silent.getsockname()[1])
+        fresh.variables = {"MLFLOW_TRACKING_URI": f"http://me:pass-word-1@{address}"}
+        said = fresh.run()
+    assert said.count("MLflow is not up to date") == 1
+    assert fresh.numbers() == finished.numbers()
+    written = [path for path in fresh.work.rglob("*") if path.is_file()]
+    assert not [path for path in written if b"pass-word-1" in path.read_bytes()]
+    assert "pass-word-1" not in said
+    fresh.variables = {}
+    fresh.run()
+    assert_same_runs(fresh, finished)
 
 
 def test_the_cache_shares_a_decomposition_between_working_copies(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from tests.workflow.project import TINY
 PRINTED = {f"figure_{name}": 1 for name in ("smoothing", "convergence", "margin", "batches")}
 BEYOND = {f"figure_{name}": 1 for name in ("pareto", "growth", "iterations")}
 COMPARED = {f"table_{name}": 1 for name in ("summary", "complexity", "with_svd", "without_svd", "memory")}
-FOLLOWING = {"report_cover": 1, "track_experiment": 1}
+FOLLOWING = {"report_cover": 1}
 
 
 def test_a_second_run_does_nothing(project):
@@ -21,14 +21,13 @@ def test_a_second_run_does_nothing(project):
 def test_an_added_sweep_point_runs_only_itself(project):
     config = copy.deepcopy(TINY)
     config["figures"]["margin"]["ratios"].append(2.0)
+    project.sync()
     before = project.numbers()
     expected = {
         "sweep": 2,
         "figure_margin": 1,
         "table_claims": 1,
         "report_cover": 1,
-        "track": 1,
-        "track_experiment": 1,
     }
     assert project.executed(config=config) == expected
     after = project.numbers()
@@ -51,14 +50,12 @@ def test_a_removed_sweep_point_leaves_figure_and_mlflow(project):
         "figure_margin": 1,
         "table_claims": 1,
         "report_cover": 1,
-        "track": 1,
-        "track_experiment": 1,
     }
 
 
 def test_an_edit_of_figure_code_only_redraws_with_the_edited_code(project):
     project.edit("pipeline/report/figures/printed.py", '"margin ratio", "mean', '"edited", "mean')
-    assert project.planned() == PRINTED | {"track_experiment": 1}
+    assert project.planned() == PRINTED
     assert project.executed("figure_margin") == {"figure_margin": 1}
     assert (project.results / "figures/margin.csv").read_text().startswith("dataset,method,edited,")
 
@@ -94,7 +91,7 @@ def test_a_method_that_is_not_used_plans_nothing(project):
 
 def test_a_changed_caption_redraws_its_figure_only(project):
     project.edit("pipeline/report/catalog.py", "Time of an iteration, or of", "Seconds of an iteration, or of")
-    assert project.planned() == {"figure_growth": 1, "track_experiment": 1}
+    assert project.planned() == {"figure_growth": 1}
 
 
 FIGURE = """
@@ -143,7 +140,7 @@ def test_a_new_figure_and_a_new_table_are_two_files_and_draw_only_themselves(pro
     (project.code / "flrml/pipeline/report/times.py").write_text(FUNCTIONS)
     config = copy.deepcopy(TINY)
     config["figures"]["times"] = {}
-    assert project.executed(config=config) == {"figure_times": 1, "table_runs": 1, "track_experiment": 1}
+    assert project.executed(config=config) == {"figure_times": 1, "table_runs": 1}
     count = len(TINY["datasets"]) * len(TINY["methods"])
     assert len((project.results / "figures/times.csv").read_text().splitlines()) == 1 + count
     assert len((project.results / "tables/runs.csv").read_text().splitlines()) == 1 + count
@@ -163,7 +160,6 @@ def test_an_edit_of_a_solver_retrains_without_a_new_svd(project):
     )
     assert planned["train"] == planned["evaluate"] == 4  # the control has no solver
     assert (planned["sweep"], planned["growth"]) == (6, 2)
-    assert planned["track"] == 2
 
 
 def test_an_edit_of_one_method_retrains_only_that_method(project):

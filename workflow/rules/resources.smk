@@ -1,20 +1,7 @@
 # Threads, memory and run time of jobs, from the size of their data sets.
-from flrml.compat import lift_job_rate_limit
-from flrml.pipeline.config.resolve import check_shared_tracking
-
 MEGABYTES_PER_THREAD = 64
 FEWEST_THREADS = 2
 MEGABYTES_READ_IN_A_MINUTE = 600  # from a file system that many share
-
-
-onstart:
-    if on_cluster():
-        try:
-            check_shared_tracking(os.environ.get("MLFLOW_TRACKING_URI") or config["tracking_uri"])
-        except ConfigError as error:
-            raise WorkflowError(f"config: {error}")
-    else:
-        lift_job_rate_limit(workflow)
 
 
 def on_cluster():

@@ -2,7 +2,6 @@ from pathlib import Path
 
 from flrml.pipeline.stages.logs import logged
 from flrml.pipeline.stages.sweep import summary, sweep_point
-from flrml.pipeline.tracking.keys import followed_by
 
 with logged(snakemake.log[0]) as say:
     result = sweep_point(
@@ -11,6 +10,5 @@ with logged(snakemake.log[0]) as say:
         spectrum=snakemake.input.get("spectrum") or None,
         run=snakemake.params.run,
         limits=snakemake.params.limits,
-        follow=followed_by(snakemake.config),
     )
     say(summary(result))

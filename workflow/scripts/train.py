@@ -2,7 +2,6 @@ from pathlib import Path
 
 from flrml.pipeline.stages.logs import logged
 from flrml.pipeline.stages.train import train
-from flrml.pipeline.tracking.keys import followed_by
 
 with logged(snakemake.log[0]) as say:
     result = train(
@@ -13,7 +12,6 @@ with logged(snakemake.log[0]) as say:
         run=snakemake.params.run,
         limits=snakemake.params.limits,
         scheduler=snakemake.config["dask_scheduler"],
-        follow=followed_by(snakemake.config),
     )
     if result["outcome"] != "ok":
         say(f"{result['dataset']:>14} {result['method']:<18} ended with {result['outcome']}: {result['reason']}")

@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import jsonschema
 import yaml
@@ -47,6 +48,11 @@ def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
     if problems:
         raise ConfigError(_explain(problems[0]))
     config = _with_defaults(config, rules)
+    if "@" in urlsplit(config["tracking_uri"]).netloc:
+        raise ConfigError(
+            "tracking_uri: must not hold a user or a password; "
+            "set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+        )
     if config["offline"]:
         offline = {name for name, dataset in REGISTRY.items() if dataset.offline}
         config["datasets"] = {k: v for k, v in config["datasets"].items() if k in offline}
@@ -78,21 +84,6 @@ def load_schema(path: str | Path) -> dict[str, Any]:
     rules = yaml.safe_load(Path(path).read_text())
     rules["properties"]["figures"]["properties"] = {name: figure.schema for name, figure in FIGURES.items()}
     return rules
-
-
-def check_shared_tracking(uri: str) -> None:
-    """Refuse an MLflow store that jobs on several machines cannot write to at once.
-
-    Parameters
-    ----------
-    uri : str
-        Address of the tracking store.
-    """
-    if uri.startswith("sqlite:"):
-        raise ConfigError(
-            f"tracking_uri: jobs on several nodes cannot share the SQLite file of {uri}; start an MLflow server, "
-            "as docs/mlflow.md shows, and name it in the config or in MLFLOW_TRACKING_URI"
-        )
 
 
 def _check_names(config: dict[str, Any]) -> None:

@@ -11,8 +11,7 @@ from flrml.files import PathLike, read_json, write_json
 from flrml.neighbors import majority_vote, nearest
 from flrml.pipeline.layout import METRICS, MODEL, TRAINING
 from flrml.pipeline.stages.inputs import connection
-from flrml.pipeline.stages.learned_map import Metric
-from flrml.pipeline.stages.progress import Progress
+from flrml.pipeline.stages.learned_map import LearnedMap
 from flrml.reference.vote import farthest_vote
 
 
@@ -34,15 +33,12 @@ def evaluate(
     """
     result = read_json(Path(folder) / TRAINING)
     if result["outcome"] == "ok":
-        learned = Metric.load(Path(folder) / MODEL)
+        learned = LearnedMap.load(Path(folder) / MODEL)
         with connection(scheduler) as open_rows:
             train, test = (open_rows(Path(data) / part) for part in ("train", "test"))
             result |= _accuracies(learned, train, test, n_neighbors)
     result["data"] = describe_parts(data, load_meta(data))
     write_json(Path(folder) / METRICS, result)
-    progress = Progress(folder)
-    progress.metrics(**{name: value for name, value in result.items() if name == "accuracy"})
-    progress.end("evaluated")
     return result
 
 
@@ -60,7 +56,7 @@ def describe_parts(data: PathLike, meta: dict) -> dict[str, dict]:
     }
 
 
-def _accuracies(metric: Metric, train: tuple[Any, Any], test: tuple[Any, Any], n_neighbors: int) -> dict:
+def _accuracies(metric: LearnedMap, train: tuple[Any, Any], test: tuple[Any, Any], n_neighbors: int) -> dict:
     """Return accuracies by the method's own metric and by cosine, and the seconds that this took."""
     (X, y), (X_test, y_test) = train, test
     start = time.perf_counter()

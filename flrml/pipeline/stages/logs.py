@@ -16,7 +16,7 @@ CLEAR = "\r\x1b[2K"
 def logged(path: str | os.PathLike) -> Iterator[Callable[[str], None]]:
     """Send output and errors to a log file; give a function that prints a line there and on the terminal.
 
-    An exception is written to the log in full and to the terminal in one line, and ends the job.
+    An exception is written to the log, whose last line Snakemake's logger shows, and ends the job.
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     terminal = os.dup(2)
@@ -34,9 +34,8 @@ def logged(path: str | os.PathLike) -> Iterator[Callable[[str], None]]:
 
         try:
             yield say
-        except Exception as error:
+        except Exception:
             traceback.print_exc()
-            os.write(terminal, f"{clear}{type(error).__name__}: {error} (see {path})\n".encode())
             raise SystemExit(1) from None
         finally:
             sys.stdout.flush()
@@ -47,22 +46,23 @@ def logged(path: str | os.PathLike) -> Iterator[Callable[[str], None]]:
             os.close(terminal)
 
 
-def summary_lines(results: str, drawn: Iterable[str], tracked: Iterable[str]) -> list[str]:
+def summary_lines(results: str, drawn: Iterable[str]) -> list[str]:
     """Return what a person wants to know at the end of a run: where figures, tables and runs are.
 
     Parameters
     ----------
     results : str
         Folder of the results.
-    drawn, tracked : iterables of paths
-        A file of every figure and table, and the files that name the runs logged to MLflow; those that exist count.
+    drawn : iterable of paths
+        A file of every figure and table; those that exist count.
     """
     found = [Path(path).parent.name for path in drawn if Path(path).exists()]
-    runs = sum(len(json.loads(Path(path).read_text()).get("keys", [])) for path in tracked if Path(path).exists())
+    logged = Path(results) / "mlflow.json"
     lines = []
     if found:
         count = f"{found.count('figures')} figures and {found.count('tables')} tables"
         lines.append(f"{count}: {results}/figures, {results}/tables")
-    if runs:
+    if logged.exists():
+        runs = json.loads(logged.read_text())["runs"]
         lines.append(f"{runs} runs in MLflow: open them with `make ui`, http://127.0.0.1:5000")
     return lines

@@ -1,13 +1,16 @@
-"""Report the progress of a training to a small file, which another process follows.
+"""Report the progress of a training to a small file, which another process reads.
 
-A line is a JSON object. The first one names the run, under ``"run"``. Each of the others holds ``"metrics"``, with
-an optional ``"step"``, or the ``"state"`` that the training has reached: ``"trained"``, ``"failed"`` or
-``"evaluated"``.
+A line is a JSON object. The first one holds the ``"run"``. Each of the others holds ``"metrics"`` and a ``"step"``,
+or the ``"state"`` in which the training ended: ``"trained"`` or ``"failed"``. A training lives as long as it holds
+a lock on its file; the kernel releases the lock when the process ends, in whatever way.
 """
 
+import contextlib
+import fcntl
 import json
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,51 +18,87 @@ FILE = "progress.jsonl"
 
 
 class Progress:
-    """The progress file of one training.
+    """The progress file of one training, open and locked within a ``with`` block.
 
     Parameters
     ----------
     folder : path
-        Folder of the training's results. Without a file in it, nothing is reported.
+        Folder of the training's results.
+    run : dict
+        ``dataset``, ``method``, the time at which it ``started`` and the id of this ``training``, which its result
+        files carry too.
     """
 
-    def __init__(self, folder: str | os.PathLike):
-        self.path = Path(folder) / FILE
+    def __init__(self, folder: str | os.PathLike, run: dict[str, Any]):
+        self.path, self.run = Path(folder) / FILE, run
 
-    def start(self, key: str, name: str, run: dict[str, Any], follow: dict[str, str]) -> None:
-        """Start a new file.
-
-        Parameters
-        ----------
-        key, name : str
-            Key and name of the run of MLflow.
-        run : dict
-            ``dataset``, ``method`` and the time at which it ``started``.
-        follow : dict
-            ``experiment`` and ``tracking_uri`` of the run.
-        """
-        tags = {"dataset": run["dataset"], "method": run["method"]}
+    def __enter__(self) -> "Progress":
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.unlink(missing_ok=True)
-        first = {"key": key, "name": name, "started": run["started"], "tags": tags, **follow}
-        self._append({"run": first}, os.O_CREAT)
+        # A reader never sees a file without its lock and its first line.
+        temporary = self.path.with_name(f".{FILE}.part")
+        temporary.unlink(missing_ok=True)
+        self.file = os.open(temporary, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o666)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(self.file, fcntl.LOCK_EX)
+        self._append(run=self.run)
+        temporary.replace(self.path)
+        return self
 
-    def metrics(self, step: int | None = None, **values: float) -> None:
-        """Report metrics, at a step of the training or at its end."""
-        content: dict[str, Any] = {"metrics": values, "time": time.time()}
-        self._append(content if step is None else content | {"step": step})
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception):  # an interruption leaves no state
+            self.end("failed", f"{type(error).__name__}: {error}")
+        with contextlib.suppress(OSError):
+            fcntl.flock(self.file, fcntl.LOCK_UN)  # closing would not do if a child process has the file open
+        os.close(self.file)
+
+    def metrics(self, step: int, **values: float) -> None:
+        """Report metrics at a step of the training; child processes may do so too."""
+        self._append(metrics=values, step=step, time=time.time())
 
     def end(self, state: str, reason: str | None = None) -> None:
         """Report how the training ended."""
-        self._append({"state": state, "reason": reason, "time": time.time()})
+        self._append(state=state, reason=reason)
 
-    def _append(self, content: dict[str, Any], flags: int = 0) -> None:
+    def _append(self, **content: Any) -> None:
         """Write a line in one piece, so that a reader or a kill never cuts it."""
-        try:
-            file = os.open(self.path, os.O_WRONLY | os.O_APPEND | flags, 0o666)
-        except FileNotFoundError:
-            return  # a result of a training that was not followed
-        try:
-            os.write(file, (json.dumps(content) + "\n").encode())
-        finally:
-            os.close(file)
+        os.write(self.file, (json.dumps(content) + "\n").encode())
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A progress file as a reader finds it; ``alive`` is None on a file system without locks."""
+
+    alive: bool | None
+    run: dict[str, Any]
+    metrics: list[tuple[str, float, int, float]]
+    state: str | None = None
+    reason: str | None = None
+
+
+def read_progress(folder: str | os.PathLike) -> Seen | None:
+    """Return what the progress file in a folder says; None without one."""
+    try:
+        with open(Path(folder) / FILE, "rb") as file:
+            # The lock first: what a process that has ended wrote is then read completely.
+            alive = _is_locked(file.fileno())
+            text = file.read()
+    except FileNotFoundError:
+        return None
+    first, *lines = [json.loads(line) for line in text[: text.rfind(b"\n") + 1].splitlines()]
+    end: dict[str, Any] = next((line for line in reversed(lines) if "state" in line), {})
+    metrics = [
+        (name, value, line["step"], line["time"])
+        for line in lines
+        for name, value in line.get("metrics", {}).items()
+    ]
+    return Seen(False if end else alive, first["run"], metrics, end.get("state"), end.get("reason"))
+
+
+def _is_locked(file: int) -> bool | None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return None
+    return False

@@ -1,6 +1,7 @@
 """Measure the accuracy of a method along one of its parameters."""
 
 import time
+import uuid
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from flrml.pipeline.stages.inputs import bind_spectrum
 from flrml.pipeline.stages.limits import within_limits
 from flrml.pipeline.stages.progress import Progress
 from flrml.pipeline.stages.provenance import provenance
-from flrml.pipeline.tracking.keys import point_key, point_name
 from flrml.rows import gram
 from flrml.triplets import draw_triplets
 
@@ -29,7 +29,6 @@ def sweep_point(
     spectrum: PathLike | None,
     run: dict[str, Any],
     limits: dict[str, float],
-    follow: dict[str, str] | None = None,
 ) -> dict:
     """Measure the accuracy of a method at one value of a swept parameter, for several seeds.
 
@@ -44,15 +43,10 @@ def sweep_point(
         ``repeats``, the number of trainings.
     limits : dict
         ``minutes`` and ``memory_mb`` of each training.
-    follow : dict, optional
-        ``experiment`` and ``tracking_uri`` of the run of MLflow that shows the point while it is measured.
     """
     swept, value = SWEEPS[run["sweep"]], run["value"]
     rows = PreparedRows.load(data, run["n_neighbors"])
-    point = run | {swept.parameter: value, "started": time.time(), "made_by": provenance()}
-    progress = Progress(Path(out).parent)
-    if follow is not None:
-        progress.start(point_key(follow["experiment"], point, value), point_name(point, value), point, follow)
+    point = run | {"started": time.time(), "training": uuid.uuid4().hex}
     bound = None
     if spectrum is not None:
         bound = bind_spectrum(spectrum, rows.X, METHODS[run["method"]].spectrum_kind)
@@ -72,17 +66,18 @@ def sweep_point(
         steps, values = list(accuracies), list(accuracies.values())
         return {"steps": steps, "accuracies": values, "accuracy": values[-1]}
 
-    points = []
-    for seed in range(run["repeats"]):
-        points.append({"seed": seed} | within_limits(partial(train, seed), **limits))
-        if points[-1]["outcome"] == "ok":
-            progress.metrics(seed, accuracy_by_seed=points[-1]["accuracy"])
-    result = point | {"points": points}
-    if swept.along:
-        result["batch"] = describe_batch(rows.X, rows.y, int(value))
-    write_json(out, result)
-    ended = any(point["outcome"] == "ok" for point in points)
-    progress.end("evaluated" if ended else "failed", points[-1].get("reason"))
+    with Progress(Path(out).parent, point) as progress:
+        points = []
+        for seed in range(run["repeats"]):
+            points.append({"seed": seed} | within_limits(partial(train, seed), **limits))
+            if points[-1]["outcome"] == "ok":
+                progress.metrics(seed, accuracy_by_seed=points[-1]["accuracy"])
+        result = point | {swept.parameter: value, "points": points, "made_by": provenance()}
+        if swept.along:
+            result["batch"] = describe_batch(rows.X, rows.y, int(value))
+        write_json(out, result)
+        ended = any(point["outcome"] == "ok" for point in points)
+        progress.end("trained" if ended else "failed", points[-1].get("reason"))
     return result
 
 

@@ -1,6 +1,7 @@
 """Train one method on one data set, within limits and measured."""
 
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,10 @@ from flrml.methods import METHODS
 from flrml.pipeline.layout import MODEL, TRAINING
 from flrml.pipeline.stages.fit import timed_fit
 from flrml.pipeline.stages.inputs import bind_spectrum, connection, load_rows
-from flrml.pipeline.stages.learned_map import Metric
+from flrml.pipeline.stages.learned_map import LearnedMap
 from flrml.pipeline.stages.limits import within_limits
 from flrml.pipeline.stages.progress import Progress
 from flrml.pipeline.stages.provenance import provenance
-from flrml.pipeline.tracking.keys import run_key, run_name
 from flrml.spectrum import Spectrum
 
 DESCENT = ("start_rounds", "null_steps")  # of methods that descend
@@ -33,7 +33,6 @@ def train(
     run: dict[str, Any],
     limits: dict[str, float],
     scheduler: str | None = None,
-    follow: dict[str, str] | None = None,
 ) -> dict:
     """Train one method within its limits; write the model and what the training says of itself.
 
@@ -49,13 +48,9 @@ def train(
         ``minutes`` and ``memory_mb``; on a cluster, of the process that leads the training.
     scheduler : str, optional
         Address of a Dask scheduler, whose workers train the methods that can.
-    follow : dict, optional
-        ``experiment`` and ``tracking_uri`` of the run of MLflow that shows the training while it runs.
     """
-    training = {"label": run["method"], "study": None, **run, "started": time.time(), "made_by": provenance()}
-    progress = Progress(folder)
-    if follow is not None:
-        progress.start(run_key(follow["experiment"], training), run_name(training), training, follow)
+    begun = {"label": run["method"], "study": None, **run, "started": time.time(), "training": uuid.uuid4().hex}
+    training = begun | {"made_by": provenance()}
     method = METHODS[run["method"]]
     scheduler = scheduler if method.takes_dask else None
     rows = Path(data) / "train"
@@ -78,7 +73,7 @@ def train(
                 **given,
                 listener=lambda step, objective: progress.metrics(step, objective=objective),
             )
-        Metric.of(estimator).save(Path(folder) / MODEL, training)
+        LearnedMap.of(estimator).save(Path(folder) / MODEL, training)
         return {
             "train_seconds": seconds,
             "n_iter": int(getattr(estimator, "n_iter_", 1)),
@@ -89,11 +84,12 @@ def train(
             **used_parameters(estimator, bound, method.fit_arguments(**given).get("triplets"), X.shape[0]),
         }
 
-    result = training | within_limits(work, **limits)
-    if result["outcome"] != "ok":
-        Metric(None, "none").save(Path(folder) / MODEL, training)
-    write_json(Path(folder) / TRAINING, result)
-    progress.end("trained" if result["outcome"] == "ok" else "failed", result.get("reason"))
+    with Progress(folder, begun) as progress:
+        result = training | within_limits(work, **limits)
+        if result["outcome"] != "ok":
+            LearnedMap(None, "none").save(Path(folder) / MODEL, training)
+        write_json(Path(folder) / TRAINING, result)
+        progress.end("trained" if result["outcome"] == "ok" else "failed", result.get("reason"))
     return result
 
 
@@ -124,7 +120,7 @@ def used_parameters(estimator: Any, spectrum: Spectrum | None, triplets: Any, n:
         for name, value in found.items()
         if used.get(name, "auto") == "auto" and isinstance(value, float | int)
     }
-    # Of an array, such as an offset, it counts whether it is used.
+    # Of an array, such as an intercept, it counts whether it is used.
     arrays = {name: value for name, value in found.items() if used.get(name) == "auto" and name not in chosen}
     chosen |= {name: bool(np.any(value)) for name, value in arrays.items()}
     used |= chosen

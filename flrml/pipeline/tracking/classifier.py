@@ -1,8 +1,7 @@
-"""The k-nearest-neighbour classifier of a learned metric, and its format on disk, which holds arrays alone.
+"""Classify by the nearest neighbours under a learned map, from a file that holds arrays only.
 
-MLflow loads it through :func:`_load_pyfunc`. Small classifiers are stored as float32. In large ones numbers have 11
-significant bits, each row with a scale of its own: the file is half as large, and a prediction may differ where
-votes are close.
+MLflow loads the classifier through :func:`_load_pyfunc`. Numbers are stored in the type in which they were
+evaluated, so that a logged model predicts what was evaluated.
 """
 
 import json
@@ -17,70 +16,64 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
 from flrml.files import atomic_write, read_arrays
 from flrml.neighbors import knn_predict
-from flrml.pipeline.stages.learned_map import Metric
+from flrml.pipeline.stages.learned_map import LearnedMap
 from flrml.rows import BinaryRows, normalize
 
 FILE = "classifier.npz"
-PRECISE_BYTES = 4 * 2**20
 
 
 class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
-    """k-nearest-neighbour classifier under a learned metric.
+    """k-nearest-neighbour classifier under a learned map.
 
     Parameters
     ----------
-    metric : Metric
+    learned : LearnedMap
         The learned map, and the metric of its neighbours.
     n_neighbors : int, default 5
         Neighbours that vote.
     """
 
-    def __init__(self, metric: Metric, n_neighbors: int = 5):
-        self.metric = metric
+    def __init__(self, learned: LearnedMap, n_neighbors: int = 5):
+        self.learned = learned
         self.n_neighbors = n_neighbors
 
     def fit(self, X: Any, y: Any) -> "MetricClassifier":
         """Embed and keep the training rows."""
-        self.embedded_, self.y_ = self.metric.embed(X), np.asarray(y)
+        self.embedded_, self.y_ = self.learned.embed(X), np.asarray(y)
         self.classes_ = np.unique(self.y_)
         return self
 
     def transform(self, X: Any) -> Any:
         """Embed rows."""
-        return self.metric.embed(X)
+        return self.learned.embed(X)
 
     def predict(self, X: Any) -> NDArray:
         """Return the class of each row by a majority of its nearest training rows."""
         return knn_predict(
             self.embedded_,
             self.y_,
-            self.metric.embed(X),
+            self.learned.embed(X),
             n_neighbors=self.n_neighbors,
-            metric=self.metric.metric,
-            W=self.metric.W,
+            metric=self.learned.metric,
+            W=self.learned.W,
         )
 
     def save(self, path: str | os.PathLike) -> None:
         """Write to an .npz file that :meth:`load` reads."""
-        meta = {"metric": self.metric.metric, "n_neighbors": self.n_neighbors}
-        parts = {"embedded": self.embedded_, "components": self.metric.components, "W": self.metric.W}
-        given = {name: part for name, part in parts.items() if part is not None}
-        dtype = np.float32 if 4 * sum(_size(part) for part in given.values()) <= PRECISE_BYTES else np.float16
-        arrays = {"y": self.y_}
-        if self.metric.offset is not None:
-            arrays["offset"] = self.metric.offset
-        for name, part in given.items():
-            arrays |= _pack(name, part, dtype)
+        meta = {"metric": self.learned.metric, "n_neighbors": self.n_neighbors}
+        learned = {name: getattr(self.learned, name) for name in ("components", "W", "intercept")}
+        arrays = {"y": self.y_} | {name: value for name, value in learned.items() if value is not None}
+        arrays |= _pack(self.embedded_)
         with atomic_write(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, meta=np.array(json.dumps(meta)), **arrays)  # type: ignore[arg-type]
+            np.savez_compressed(file, meta=np.array(json.dumps(meta)), **arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "MetricClassifier":
         """Read what :meth:`save` wrote."""
         meta, arrays = read_arrays(path)
-        metric = Metric(_unpack("components", arrays), meta["metric"], _unpack("W", arrays), arrays.get("offset"))
-        classifier = cls(metric, meta["n_neighbors"])
-        classifier.embedded_, classifier.y_ = _unpack("embedded", arrays), arrays["y"]
+        learned = LearnedMap(arrays.get("components"), meta["metric"], arrays.get("W"), arrays.get("intercept"))
+        classifier = cls(learned, meta["n_neighbors"])
+        classifier.embedded_, classifier.y_ = _unpack(arrays), arrays["y"]
         classifier.classes_ = np.unique(classifier.y_)
         return classifier
 
@@ -103,33 +96,21 @@ def _load_pyfunc(path: str) -> RawRowsModel:
     return RawRowsModel(MetricClassifier.load(file / FILE if file.is_dir() else file))
 
 
-def _size(values: Any) -> int:
-    return int(values.nnz if hasattr(values, "nnz") else values.size)
+def _pack(rows: Any) -> dict[str, NDArray]:
+    """Return the arrays that a file keeps of dense or sparse rows."""
+    if isinstance(rows, BinaryRows):
+        rows = rows[:]
+    if not sp.issparse(rows):
+        return {"rows": np.asarray(rows)}
+    rows = rows.tocsr()
+    # Differences of column numbers are small, and so compress well.
+    steps = np.diff(rows.indices, prepend=rows.indices.dtype.type(0))
+    return {"steps": steps, "indptr": rows.indptr, "data": rows.data, "shape": np.array(rows.shape)}
 
 
-def _pack(name: str, values: Any, dtype: type) -> dict[str, NDArray]:
-    """Return the arrays that a file keeps of a dense or sparse matrix."""
-    if isinstance(values, BinaryRows):
-        values = values[:]
-    if sp.issparse(values):
-        rows = values.tocsr()
-        # Differences of column numbers are small, and so compress well.
-        steps = np.diff(rows.indices, prepend=rows.indices.dtype.type(0))
-        parts = {"steps": steps, "indptr": rows.indptr, "data": rows.data, "shape": np.array(rows.shape)}
-        return {f"{name}.{part}": array for part, array in parts.items()}
-    dense = np.asarray(values, dtype=np.float32)
-    if dtype == np.float32:
-        return {name: dense}
-    scale = np.abs(dense).max(axis=1, keepdims=True, initial=0)
-    scale[scale == 0] = 1
-    return {f"{name}.scale": scale, name: (dense / scale).astype(dtype)}
-
-
-def _unpack(name: str, arrays: dict[str, NDArray]) -> Any:
-    """Return the matrix that :func:`_pack` has packed, or None if there is none."""
-    if name in arrays:
-        return arrays[name].astype(np.float32, copy=False) * arrays.get(f"{name}.scale", np.float32(1))
-    if f"{name}.steps" not in arrays:
-        return None
-    steps, indptr, data, shape = (arrays[f"{name}.{part}"] for part in ("steps", "indptr", "data", "shape"))
-    return sp.csr_matrix((data, np.cumsum(steps, dtype=steps.dtype), indptr), shape=tuple(shape))
+def _unpack(arrays: dict[str, NDArray]) -> Any:
+    """Return the rows that :func:`_pack` has packed."""
+    if "rows" in arrays:
+        return arrays["rows"]
+    indices = np.cumsum(arrays["steps"], dtype=arrays["steps"].dtype)
+    return sp.csr_matrix((arrays["data"], indices, arrays["indptr"]), shape=tuple(arrays["shape"]))

@@ -1,148 +1,106 @@
-"""Log the run of a whole experiment: its figures, tables and configuration, with the other runs as its children.
+"""Describe an experiment in its results folder, and start the process that logs it; imports no MLflow."""
 
-``python -m flrml.pipeline.tracking.experiment config.yaml report.html`` adds the report of a finished experiment
-to its run.
-"""
-
-import hashlib
-import platform
+import os
+import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterable
-from importlib.metadata import distributions
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from urllib.parse import unquote, urlsplit
 
-import yaml
+from flrml.exceptions import DamagedFileError
+from flrml.files import read_json, write_json
 
-from flrml.files import read_json
-from flrml.methods import METHODS
-from flrml.pipeline.stages.provenance import provenance
-from flrml.pipeline.tracking.tracker import KEY, RunRecord, Tracker
-from flrml.pipeline.tracking.ui import configured
-
-# Settings that the run shows as parameters; the configuration is an artifact.
-SHOWN = ("seeds", "n_triplets", "max_rank", "n_neighbors", "minutes", "memory_mb")
-FOLDERS = {"figures": (".png", ".pdf", ".csv"), "tables": (".md", ".csv")}
+EXPERIMENT, LOGGED = "experiment.json", "mlflow.json"
+NOT_LOGGED, LATER = "MLflow is not up to date", "results are kept, and the next run or `make ui` logs them"
 
 
-def log_experiment(
-    tracker: Tracker,
-    config: dict[str, Any],
-    *,
-    drawn: Iterable[str],
-    results: Iterable[str],
-    keys: Iterable[str],
-) -> str:
-    """Log the run of an experiment and make the runs of the given keys its children; return its id.
+def without_credentials(uri: str) -> str:
+    """Return an address without user and password."""
+    parts = urlsplit(uri)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if "@" in parts.netloc else uri
+
+
+def hide_credentials() -> None:
+    """Move user and password from MLFLOW_TRACKING_URI to the variables that MLflow reads them from.
+
+    An address is shown and written to files; these variables are not.
+    """
+    uri = os.environ.get("MLFLOW_TRACKING_URI", "")
+    parts = urlsplit(uri)
+    if parts.scheme.startswith("http") and parts.username is not None:
+        os.environ["MLFLOW_TRACKING_URI"] = without_credentials(uri)
+        os.environ["MLFLOW_TRACKING_USERNAME"] = unquote(parts.username)
+        os.environ["MLFLOW_TRACKING_PASSWORD"] = unquote(parts.password or "")
+
+
+def tracking_uri(configured: str) -> str:
+    """Return the address of the tracking store: MLFLOW_TRACKING_URI wins over the configured one."""
+    hide_credentials()
+    return os.environ.get("MLFLOW_TRACKING_URI") or configured
+
+
+def write_experiment(results: Path, config: dict[str, Any], files: Iterable[str], drawn: Iterable[str]) -> None:
+    """Write what a run is about to make to ``experiment.json`` in its results folder.
 
     Parameters
     ----------
-    tracker : Tracker
-        The experiment.
+    results : path
+        Results folder. It gets an id when it is first described and keeps it, also if it is moved.
     config : dict
-        Its configuration.
-    drawn : iterable of paths
-        One file of every figure and table; those beside it in other formats are taken too.
-    results : iterable of paths
-        The metrics of every trained and evaluated model.
-    keys : iterable of str
-        Keys of the children.
+        The resolved configuration.
+    files, drawn : iterables of paths
+        The result file of every run that the configuration asks for, and a file of every figure and table.
     """
-    files = _artifacts(drawn)
-    record = _record(config, files, [read_json(path) for path in results])
-
-    def attach(run_id: str) -> None:
-        for folder, path in files:
-            tracker.client.log_artifact(run_id, str(path), folder)
-        with tempfile.TemporaryDirectory() as folder:
-            written = {
-                "config.yaml": yaml.safe_dump(config, sort_keys=False, allow_unicode=True),
-                "environment.txt": _environment(),
-            }
-            for name, text in written.items():
-                (Path(folder) / name).write_text(text, encoding="utf-8")
-                tracker.client.log_artifact(run_id, str(Path(folder) / name))
-
-    run_id = tracker.log(record, complete=attach)
-    wanted = set(keys) - {config["experiment"]}
-    for run in tracker.runs():
-        if run.data.tags[KEY] in wanted and run.data.tags.get("mlflow.parentRunId") != run_id:
-            tracker.client.set_tag(run.info.run_id, "mlflow.parentRunId", run_id)
-    return run_id
+    before = {}
+    with suppress(FileNotFoundError, DamagedFileError):
+        before = read_json(results / EXPERIMENT)
+    content = {
+        "id": before.get("id") or uuid.uuid4().hex,
+        "experiment": config["experiment"],
+        "tracking_uri": without_credentials(tracking_uri(config["tracking_uri"])),
+        "config": {name: value for name, value in config.items() if name != "tracking_uri"},
+        "runs": [str(Path(path).parent.relative_to(results)) for path in files],
+        "drawn": [str(Path(path).relative_to(results)) for path in drawn],
+    }
+    write_json(results / EXPERIMENT, content)
+    (results / LOGGED).unlink(missing_ok=True)
 
 
-def main(config: str, report: str) -> int:
-    """Add the report to the newest run of an experiment."""
-    uri, experiment = configured(config)
-    tracker = Tracker(uri, experiment)
-    found = tracker.runs(experiment)
-    for run in found:
-        tracker.client.log_artifact(run.info.run_id, report)
-        print(f"{report} is an artifact of the run {experiment!r} in MLflow")
-    if not found:
-        print(f"{report} is not in MLflow: experiment {experiment!r} has no finished run yet", file=sys.stderr)
-    return 0
+class Follower:
+    """The process that makes MLflow agree with a results folder while jobs run.
 
+    It ends when its input is closed, also if this process is killed.
 
-def _artifacts(drawn: Iterable[str]) -> list[tuple[str, Path]]:
-    """Return every figure and table in all its formats, with the folder of MLflow that it goes to."""
-    files = []
-    for path in map(Path, drawn):
-        folder = path.parent.name
-        files += [(folder, path.with_suffix(suffix)) for suffix in FOLDERS[folder]]
-    return [(folder, path) for folder, path in files if path.exists()]
+    Parameters
+    ----------
+    results : path
+        Results folder.
+    describe : callable
+        Returns the other arguments of :func:`write_experiment`, when a run starts.
+    """
 
+    current: ClassVar["Follower | None"] = None  # of the workflow that this process runs
 
-def _record(config: dict[str, Any], files: list[tuple[str, Path]], results: list[dict]) -> RunRecord:
-    """Return the record of an experiment, with the best accuracy on every data set."""
-    ended = [result for result in results if result["outcome"] == "ok"]
-    best: dict[str, dict] = {}
-    for result in ended:
-        if result["accuracy"] > best.get(result["dataset"], {"accuracy": -1})["accuracy"]:
-            best[result["dataset"]] = result
-    digest = hashlib.sha256()
-    for _, path in files:
-        digest.update(path.name.encode() + path.read_bytes())
-    started = min((result["started"] for result in results), default=time.time())
-    return RunRecord(
-        key=config["experiment"],
-        name=config["experiment"],
-        parameters={name: config[name] for name in SHOWN if name in config}
-        | {"datasets": ", ".join(config["datasets"]), "methods": ", ".join(config["methods"])},
-        metrics={"runs": len(results), "failed": len(results) - len(ended)}
-        | {f"best_accuracy/{dataset}": result["accuracy"] for dataset, result in best.items()},
-        tags={"flrml.files": digest.hexdigest()[:16], "mlflow.source.git.commit": provenance()["git_commit"]},
-        note=_description(config["experiment"], best, len(ended), len(results)),
-        started=started,
-        seconds=max((result["started"] for result in results), default=started) - started,
-    )
+    def __init__(
+        self, results: str | os.PathLike, describe: Callable[[], tuple[Any, Iterable[str], Iterable[str]]]
+    ):
+        self.results, self.describe = Path(results), describe
+        self.process: subprocess.Popen | None = None
+        Follower.current = self
 
+    def start(self) -> None:
+        """Describe the experiment and start the process."""
+        write_experiment(self.results, *self.describe())
+        command = [sys.executable, "-m", "flrml.pipeline.tracking", "follow", str(self.results)]
+        path = os.pathsep.join(part or "." for part in sys.path)
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path})
 
-def _description(experiment: str, best: dict[str, dict], ended: int, count: int) -> str:
-    """Return the description of an experiment, in Markdown."""
-    rows = [
-        f"| {dataset} | {METHODS[result['method']].title} | {100 * result['accuracy']:.1f} % |"
-        for dataset, result in best.items()
-    ]
-    return "\n".join(
-        [
-            f"Experiment **{experiment}**: {ended} of {count} trainings ended with a result.",
-            "Every figure and table is under *Artifacts*, with the configuration and the environment.",
-            "",
-            "| data set | best method | accuracy |",
-            "|---|---|---|",
-            *rows,
-        ]
-    )
-
-
-def _environment() -> str:
-    """Return the platform and every installed package, one per line."""
-    packages = sorted({f"{found.name}=={found.version}" for found in distributions()}, key=str.lower)
-    return "\n".join([f"# {platform.platform()}, Python {platform.python_version()}", *packages]) + "\n"
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    def finish(self) -> None:
+        """Let the process log what is left, and wait for it; it gives up by itself if the store does not answer."""
+        if self.process is not None and self.process.stdin is not None:
+            self.process.stdin.close()
+            if self.process.wait() < 0:
+                print(f"{NOT_LOGGED} (its process was killed); {LATER}", file=sys.stderr, flush=True)

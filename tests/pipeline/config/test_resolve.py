@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flrml.pipeline.config.resolve import ConfigError, check_shared_tracking, resolve
+from flrml.pipeline.config.resolve import ConfigError, resolve
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
@@ -146,13 +146,13 @@ def test_the_given_configuration_is_left_alone():
     assert config == TINY
 
 
-def test_a_store_that_nodes_cannot_share_is_refused():
-    with pytest.raises(ConfigError, match=r"SQLite file of sqlite:///mlflow\.db; start an MLflow server"):
-        check_shared_tracking("sqlite:///mlflow.db")
-    check_shared_tracking("http://server:5000")
-
-
 @pytest.mark.parametrize("results", ["/", ".", "..", "./", "x/..", "~", "~/results", str(Path.home())])
 def test_results_do_not_go_where_other_things_are(results):
     with pytest.raises(ConfigError, match=r"^results: "):
         resolve(TINY | {"results": results}, SCHEMA)
+
+
+def test_a_password_in_the_address_of_the_store_is_refused():
+    with pytest.raises(ConfigError, match=r"tracking_uri: must not hold .* MLFLOW_TRACKING_PASSWORD") as error:
+        resolve(TINY | {"tracking_uri": "http://me:secret@server:5000"}, SCHEMA)
+    assert "secret" not in str(error.value)

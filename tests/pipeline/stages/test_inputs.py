@@ -4,7 +4,7 @@ import pytest
 from flrml import decompose
 from flrml.exceptions import DamagedFileError, SpectrumError
 from flrml.pipeline.stages.inputs import bind_spectrum
-from flrml.pipeline.stages.learned_map import Metric
+from flrml.pipeline.stages.learned_map import LearnedMap
 from flrml.reference import decompose_centered
 
 
@@ -36,8 +36,8 @@ def test_a_spectrum_that_is_damaged_or_of_other_data_is_set_aside(tmp_path, othe
 
 def test_a_damaged_model_is_set_aside(tmp_path):
     path = tmp_path / "model.npz"
-    Metric(np.random.RandomState(0).rand(5, 300), "cosine").save(path, {})
+    LearnedMap(np.random.RandomState(0).rand(5, 300), "cosine").save(path, {})
     flip(path)
     with pytest.raises(DamagedFileError, match=r"model.npz is damaged"):
-        Metric.load(path)
+        LearnedMap.load(path)
     assert not path.exists()

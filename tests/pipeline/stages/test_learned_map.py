@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 from flrml import FLRML
 from flrml.methods import build
-from flrml.pipeline.stages.learned_map import Metric
+from flrml.pipeline.stages.learned_map import LearnedMap
 
 
 @pytest.fixture(scope="module")
@@ -14,9 +14,9 @@ def fitted(digits):
 
 
 def test_a_metric_comes_back_from_its_file(tmp_path, fitted, digits):
-    metric = Metric.of(fitted)
+    metric = LearnedMap.of(fitted)
     metric.save(tmp_path / "model.npz", {"method": "flrml"})
-    back = Metric.load(tmp_path / "model.npz")
+    back = LearnedMap.load(tmp_path / "model.npz")
     assert (back.metric, back.W) == ("cosine", None)
     np.testing.assert_array_equal(back.embed(digits[2]), fitted.transform(digits[2]))
 
@@ -24,23 +24,23 @@ def test_a_metric_comes_back_from_its_file(tmp_path, fitted, digits):
 def test_a_bilinear_metric_keeps_its_matrix(tmp_path, digits):
     X, y, *_ = digits
     fitted = build("oasis", random_state=0).fit(X[:200], y[:200])
-    Metric.of(fitted).save(tmp_path / "model.npz", {})
-    back = Metric.load(tmp_path / "model.npz")
+    LearnedMap.of(fitted).save(tmp_path / "model.npz", {})
+    back = LearnedMap.load(tmp_path / "model.npz")
     assert back.metric == "bilinear"
     np.testing.assert_array_equal(back.W, fitted.similarity_)
 
 
 def test_without_a_map_rows_stay_as_they_are(tmp_path):
-    Metric(None, "cosine").save(tmp_path / "model.npz", {})
-    back = Metric.load(tmp_path / "model.npz")
+    LearnedMap(None, "cosine").save(tmp_path / "model.npz", {})
+    back = LearnedMap.load(tmp_path / "model.npz")
     X = sp.csr_matrix(np.eye(3))
     assert back.components is None
     assert back.embed(X) is X
 
 
-def test_a_metric_keeps_its_offset(tmp_path, digits):
+def test_a_metric_keeps_its_intercept(tmp_path, digits):
     X, y = 16 * digits[0][:300] * np.linspace(1, 2, 300)[:, None], digits[1][:300]
     fitted = build("flrml-ridge", n_components=10, local=0.1, rounds=0, random_state=0).fit(X, y)
     assert fitted.intercept_.any()
-    Metric.of(fitted).save(tmp_path / "model.npz", {})
-    np.testing.assert_array_equal(Metric.load(tmp_path / "model.npz").embed(X), fitted.transform(X))
+    LearnedMap.of(fitted).save(tmp_path / "model.npz", {})
+    np.testing.assert_array_equal(LearnedMap.load(tmp_path / "model.npz").embed(X), fitted.transform(X))

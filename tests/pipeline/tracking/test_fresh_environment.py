@@ -16,9 +16,8 @@ from flrml.datasets import open_split, prepare
 from flrml.pipeline.stages.draw_triplets import draw_for_dataset
 from flrml.pipeline.stages.evaluate import evaluate
 from flrml.pipeline.stages.train import train
-from flrml.pipeline.tracking.logged_models import EXAMPLE_ROWS
-from flrml.pipeline.tracking.records import log_run
-from flrml.pipeline.tracking.tracker import Tracker
+from flrml.pipeline.tracking.models import EXAMPLE_ROWS
+from tests.pipeline.tracked import TRAINING, Folder
 
 ROOT = Path(__file__).parents[3]
 PREDICT = (
@@ -30,17 +29,19 @@ PREDICT = (
 
 def log_one_model(folder):
     """Train a method on digits and log it; return the folder of the model and the classes of its example."""
-    prepare("digits", folder / "data", options={"max_train": 200, "max_test": 50})
-    draw_for_dataset(folder / "data", folder / "triplets.npy", n_triplets=5, seed=0)
+    data, place = folder / "results/data/digits", folder / "results" / TRAINING
+    prepare("digits", data, options={"max_train": 200, "max_test": 50})
+    draw_for_dataset(data, folder / "triplets.npy", n_triplets=5, seed=0)
     run = {"dataset": "digits", "method": "mflrml", "seed": 0, "parameters": {"n_components": 10}}
-    data, triplets, limits = folder / "data", folder / "triplets.npy", {"minutes": 1, "memory_mb": 3000}
-    train(folder, data=data, triplets=triplets, spectrum=None, run=run, limits=limits)
-    evaluate(folder, data=data)
-    tracker = Tracker(f"sqlite:///{folder}/mlflow.db", "test")
-    record = log_run(tracker, folder / "metrics.json", folder / "model.npz", "test", n_neighbors=1)
-    (found,) = tracker.runs(record.key)
-    (model,) = tracker.models(found.info.run_id)
-    _, y = open_split(folder / "data" / "train")
+    limits = {"minutes": 1, "memory_mb": 3000}
+    train(place, data=data, triplets=folder / "triplets.npy", spectrum=None, run=run, limits=limits)
+    evaluate(place, data=data)
+    results = Folder(folder / "results", f"sqlite:///{folder}/mlflow.db")
+    results.config["n_neighbors"] = 1
+    results.ask(TRAINING)
+    results.sync()
+    model = results.client.get_logged_model(results.runs()[0].outputs.model_outputs[0].model_id)
+    _, y = open_split(data / "train")
     return Path(urlparse(model.artifact_location).path), np.array(y[:EXAMPLE_ROWS])
 
 
