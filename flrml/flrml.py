@@ -63,7 +63,7 @@ class FLRML(LowRankMetric):
         Weight s of each direction.
     n_iter_ : int
         Number of iterations.
-    history_ : ndarray of shape (n_iter_ + 1,)
+    history_ : ndarray of shape (n_iter + 1,)
         Objective at the start and after every iteration.
     n_start_rounds_ : int
         Number of rounds in which the weights at the start were found.

@@ -74,25 +74,25 @@ class KISSME(ReducedBaseline):
 
 
 def pair_covariances(Z: NDArray, T: NDArray) -> tuple[NDArray, NDArray]:
-    """Mean of (z − z')(z − z')ᵀ over the similar and over the dissimilar pairs of the triplets."""
+    """Return the means of (z − z')(z − z')ᵀ over similar and over dissimilar pairs of the triplets."""
     i, j, k = T.T
     weights = np.full(len(T), 1 / len(T))
     return scatter(Z, laplacian(i, j, weights, len(Z))), scatter(Z, laplacian(i, k, weights, len(Z)))
 
 
 def regularized(C: NDArray, ridge: float) -> NDArray:
-    """C plus ``ridge`` times its mean eigenvalue on the diagonal."""
+    """Return C plus ``ridge`` times its mean eigenvalue on the diagonal."""
     return C + ridge * np.trace(C) / len(C) * np.eye(len(C))
 
 
 def metric_of(S: NDArray, D: NDArray, lam: float = 1.0) -> NDArray:
-    """S⁻¹ − λ D⁻¹."""
+    """Return S⁻¹ − λ D⁻¹."""
     M = inverse(S) - lam * inverse(D)
     return (M + M.T) / 2
 
 
 def inverse(C: NDArray) -> NDArray:
-    """C⁻¹ of a symmetric positive definite matrix."""
+    """Return C⁻¹ of a symmetric positive definite matrix."""
     try:
         factor = scipy.linalg.cho_factor(C)
         pivots = np.diag(factor[0])

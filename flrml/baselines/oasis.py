@@ -53,7 +53,7 @@ class OASIS(ReducedBaseline):
         W, between rows that ``transform`` reduces.
     components_ : ndarray of shape (r, D)
         The reduction Uᵀ.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iter,)
         Mean loss of the triplets of each pass, each before its update.
     """
 

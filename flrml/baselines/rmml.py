@@ -72,7 +72,7 @@ class RMML(ReducedBaseline):
 
 
 def geodesic_metric(S: NDArray, D: NDArray, lam: float, t: float = 0.5) -> NDArray:
-    """(S + λI)⁻¹ #_t (D + λI), the point t of the geodesic between symmetric positive definite matrices."""
+    """Return (S + λI)⁻¹ #_t (D + λI), the point t of the geodesic between positive definite matrices."""
     geodesic_riemann = require("pyriemann.geometry.geodesic", extra="baselines", needed_by="RMML").geodesic_riemann
     eye = np.eye(len(S))
     S_inverse = inverse(S + lam * eye)

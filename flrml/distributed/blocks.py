@@ -170,7 +170,7 @@ class RowBlocks:
         ]
 
     def scatter(self, value: Any, block: int | None = None) -> Future:
-        """Send a value of the client once: to the worker of a block, or to any worker, which forwards it."""
+        """Return Zᵀ K Z in float64, without a copy of Z in another type."""
         choice: dict = {} if block is None else {"workers": [self.places[block]], "allow_other_workers": True}
         with warnings.catch_warnings():
             # A task that carries the value can be repeated when a worker dies; Dask advises against large ones.

@@ -62,7 +62,7 @@ class Subspace:
 
     @cached_property
     def scatter(self) -> NDArray[np.float64]:
-        """EᵀE of the images E of the training rows."""
+        """Return Zᵀ K Z in float64, without a copy of Z in another type."""
         return assemble(self.matrices.gather(self.columns))
 
     def lift(self, C: NDArray) -> NDArray:
