@@ -52,12 +52,8 @@ class FRML(ReducedBaseline):
         Largest number of iterations.
     tol : float, default=1e-4
         Relative change of the objective below which the descent stops.
-    max_rank : int, default=3000
-        Largest number of singular directions.
-    random_state : int, RandomState or None, default=None
-        Seed of the randomized SVD, if that is used.
-    verbose : int, default=0
-        Print a line per iteration if positive.
+    max_rank, random_state, verbose
+        As for :class:`flrml.FLRML`.
 
     Attributes
     ----------

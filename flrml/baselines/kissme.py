@@ -35,17 +35,8 @@ class KISSME(ReducedBaseline):
         Weight λ of the dissimilar pairs.
     ridge : float, default=1e-2
         Multiple of the mean eigenvalue that is added to S and D each.
-    n_triplets : int, default=5
-        Random triplets per sample, if labels are given.
-    max_rank : int, default=100
-        Largest number of singular directions that the metric sees.
-    random_state : int, RandomState or None, default=None
-        Seed for triplets.
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The map L.
+    n_triplets, max_rank, random_state
+        As for :class:`flrml.FLRML`.
     """
 
     n_components: int = 100

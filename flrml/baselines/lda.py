@@ -39,11 +39,6 @@ class LDA(ReducedBaseline):
         Largest number of singular directions.
     random_state : int, RandomState or None, default=None
         Seed of the randomized SVD, if that is used.
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The map.
     """
 
     n_components: int = 100

@@ -44,14 +44,10 @@ class LRSML(ReducedBaseline):
         Largest number of iterations.
     tol : float, default=1e-6
         Stop when the mean squared residual and the relative change of W both fall below it.
-    n_triplets : int, default=5
-        Random triplets per sample, if labels are given.
     max_rank : int, default=500
         Largest number of singular directions; each iteration decomposes a matrix of this size.
-    random_state : int, RandomState or None, default=None
-        Seed for triplets.
-    verbose : int, default=0
-        Print a line per ten iterations if positive.
+    n_triplets, random_state, verbose
+        As for :class:`flrml.FLRML`.
 
     Attributes
     ----------

@@ -33,17 +33,8 @@ class RMML(ReducedBaseline):
         Pull λ to the identity, as a multiple of the mean eigenvalue of the dissimilar pairs' D.
     t : float, default=0.5
         Place on the geodesic: 0 heeds only similar pairs, 1 only dissimilar ones.
-    n_triplets : int, default=5
-        Random triplets per sample, if labels are given.
-    max_rank : int, default=3000
-        Largest number of singular directions that the metric sees.
-    random_state : int, RandomState or None, default=None
-        Seed for triplets.
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The map L.
+    n_triplets, max_rank, random_state
+        As for :class:`flrml.FLRML`.
     """
 
     n_components: int = 100

@@ -51,12 +51,8 @@ class SCML(Baseline):
         Steps after which the objective over all triplets is computed.
     shrinkage : float, default=0.1
         Share of the mean variance in the covariance within classes.
-    n_triplets : int, default=5
-        Random triplets per sample, if only labels are given.
-    random_state : int, RandomState or None, default=None
-        Seed for k-means, triplets and their order.
-    verbose : int, default=0
-        Print a line per check if positive.
+    n_triplets, random_state, verbose
+        As for :class:`flrml.FLRML`.
 
     Attributes
     ----------

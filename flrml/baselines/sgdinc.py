@@ -42,12 +42,8 @@ class SGDINC(Baseline):
         Triplets per step.
     n_steps : int, default=300
         Number of steps.
-    n_triplets : int, default=5
-        Random triplets per sample, if labels are given.
-    random_state : int, RandomState or None, default=None
-        Seed for triplets and batches.
-    verbose : int, default=0
-        Print a line per 20 steps if positive.
+    n_triplets, random_state, verbose
+        As for :class:`flrml.FLRML`.
 
     Attributes
     ----------

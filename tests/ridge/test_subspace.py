@@ -109,7 +109,7 @@ def test_more_blocks_come_closer_to_ridge_regression(only_krylov, text, monkeypa
     assert errors[-1] < 0.03 < errors[0] / 3
 
 
-def test_held_out_rows_take_no_part(only_krylov, long_rows):
+def test_validation_rows_take_no_part(only_krylov, long_rows):
     X, y = long_rows
     rows = np.arange(0, 500, 3)
     other = X.copy()
