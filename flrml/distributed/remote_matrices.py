@@ -28,24 +28,12 @@ from flrml.rows import product, product_transposed
 
 @dataclass(frozen=True)
 class RemoteMatrix:
-    """Pieces side by side, whose rows are at the workers.
+    """Pieces side by side, whose rows are at the workers."""
 
-    Attributes
-    ----------
-    shards : Shards
-        The rows of X.
-    pieces : list of lists of futures
-        Rows of each piece in each shard.
-    dtype : dtype
-        Type of the pieces.
-    n_columns : int
-        Number of columns; 0 for images, whose number only the workers know.
-    """
-
-    shards: Shards
-    pieces: list[list[Future]]
+    shards: Shards  # of X
+    pieces: list[list[Future]]  # rows of each piece in each shard
     dtype: np.dtype
-    n_columns: int = 0
+    n_columns: int = 0  # for images, only the workers know the number
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -39,32 +39,14 @@ PRODUCT_COLUMNS = 256
 
 @dataclass(frozen=True)
 class BlockSpectrum:
-    """Thin SVD of row blocks.
-
-    Attributes
-    ----------
-    rows : RowBlocks
-        The rows that were decomposed.
-    singular_values : ndarray of shape (r,)
-        In descending order.
-    basis : ndarray or None
-        U (D × r) or V (n × r), see ``side``; None if V is at the workers only.
-    side : {"left", "right"}
-        Which side that is.
-    V : list of futures
-        Rows of V of each block.
-    dual : list of futures or None
-        Rows of F of each block, if U Σ⁻¹ = Xᵀ F and F is not V Σ⁻².
-    settings : dict
-        Arguments of :func:`decompose`.
-    """
+    """Thin SVD of row blocks; see :class:`flrml.Spectrum`."""
 
     rows: RowBlocks
     singular_values: NDArray
-    basis: NDArray | None
+    basis: NDArray | None  # None if V is at the workers only
     side: str
-    V: list[Future]
-    dual: list[Future] | None
+    V: list[Future]  # rows of each block
+    dual: list[Future] | None  # rows of each block
     settings: dict
 
     @property
