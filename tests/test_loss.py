@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from flrml import decompose, stiefel
-from flrml.loss import MarginLoss, SpectrumRows, objective, slope, softplus
+from flrml.loss import LossRows, MarginLoss, objective, slope, softplus
 from flrml.triplets import contrast_matrix, draw_triplets, triplet_counts
 from tests.literal import LiteralLoss, z_by_loops
 
@@ -13,7 +13,7 @@ def problem(n=40, n_features=15, d=4, seed=0, dtype=np.float64, kind=MarginLoss,
     X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(dtype)
     T = draw_triplets(np.arange(n) % 3, 5, seed)
     contrasts = contrast_matrix(*triplet_counts(T, n, dtype))
-    loss = kind(SpectrumRows(decompose(X), contrasts), random=random, **options)
+    loss = kind(LossRows(decompose(X), contrasts), random=random, **options)
     P = stiefel.random_point(loss.rows.rank, d, random)
     loss.start(loss.image(P))
     return loss, P, T

@@ -24,6 +24,7 @@ from flrml.distributed.stored import opened
 from flrml.distributed.waiting import gather
 from flrml.rows import cross_gram, gram_of_columns, product, product_transposed
 from flrml.spectrum import (
+    PRODUCT_COLUMNS,
     Range,
     Spectrum,
     choose_method,
@@ -33,8 +34,6 @@ from flrml.spectrum import (
     randomized_svd,
     signed,
 )
-
-PRODUCT_COLUMNS = 256
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class BlockRange(Range):
     def gram_times(self, Q: list[Future]) -> list[Future]:
         """Return X (Xᵀ Q), some columns at a time; workers send one another the D × 256 sums."""
         rows = self.rows
-        (n_columns,) = gather(rows.client, [rows.client.submit(_n_columns, Q[0], pure=False)])
+        (n_columns,) = gather(rows.client, [rows.submit(_n_columns, Q[0])])
         pieces = []
         for start in range(0, n_columns, PRODUCT_COLUMNS):
             sums = rows.sum_future(rows.map(_transposed_times, rows.futures, Q, start))

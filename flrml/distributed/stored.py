@@ -229,11 +229,8 @@ def prepare(parts: dict[str, tuple[Any, Any]], out: str | os.PathLike, *, name: 
         for split, (X, _) in parts.items():
             rows = RowBlocks(X)
             scaled = rows.map(_unit_rows, rows.futures)
-            layout = (
-                "csr"
-                if gather(rows.client, [rows.client.submit(sp.issparse, scaled[0], pure=False)])[0]
-                else "dense"
-            )
+            (sparse,) = gather(rows.client, [rows.submit(sp.issparse, scaled[0])])
+            layout = "csr" if sparse else "dense"
             with store.SplitWriter(folder / split, layout, rows.shape[1]) as writer:
                 for block in scaled:
                     writer.append(gather(rows.client, [block])[0])

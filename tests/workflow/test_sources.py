@@ -19,12 +19,13 @@ ENTRIES = {
     "evaluate": {"pipeline.evaluation"},
     "track": {"pipeline.records"},
     "track_experiment": {"pipeline.experiment"},
-    "variants": {"pipeline.variants", "estimators", "reference", "ridge.estimator"},
+    "variants": {"pipeline.variants", "flrml", "reference", "ridge.estimator"},
     "figure_front": {"pipeline.figures", "pipeline.captions"},
     "table_with_svd": {"pipeline.comparison"},
 }
 # Imports each module in a process of its own and says what it imported. The packages of flrml are empty here: what
-# their __init__ imports besides does not bear on the module's results. So is the registry, where all methods meet.
+# their __init__ imports besides does not bear on the module's results; only that of flrml.rows is imported from. So
+# is the registry, where all methods meet.
 TRACE = """
 import importlib, os, pathlib, sys, types
 import numpy, scipy.sparse, scipy.linalg, sklearn.utils, sklearn.neighbors  # once for all
@@ -43,7 +44,7 @@ for wanted in sys.argv[2:]:
     if os.fork() == 0:
         for init in (root / "__init__.py", *root.glob("*/__init__.py")):
             name = ".".join(init.parent.relative_to(root.parent).parts)
-            if name != "flrml." + wanted:
+            if name not in ("flrml." + wanted, "flrml.rows"):
                 sys.modules[name] = Empty(name)
                 sys.modules[name].__path__ = [str(init.parent)]
         sys.modules["flrml.methods"] = Empty("flrml.methods")

@@ -58,7 +58,7 @@ rule variants:
         meta=prepared_meta,
         plain=lambda wildcards: spectrum_file(wildcards.dataset, "flrml"),
         centered=lambda wildcards: spectrum_file(wildcards.dataset, "flrml-reference"),
-        code=sources("pipeline.variants", "estimators", "reference", "ridge.estimator"),
+        code=sources("pipeline.variants", "flrml", "reference", "ridge.estimator"),
     output:
         f"{RESULTS}/sweeps/ridge/{{dataset}}.json",
     log:
