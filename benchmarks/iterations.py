@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.timing import exponent, seconds, side_by_side
 from flrml import Spectrum, draw_triplets, stiefel
-from flrml.loss import MarginLoss, SpectrumRows
+from flrml.loss import LossRows, MarginLoss
 from flrml.rows.threads import one_blas_thread
 from flrml.triplets import contrast_matrix, triplet_counts
 from tests.literal import LiteralLoss
@@ -26,7 +26,7 @@ def problem(n, r, d, dtype):
     V = np.linalg.solve(R, V.T).T.astype(dtype)
     contrasts = contrast_matrix(*triplet_counts(draw_triplets(y, 5, 0), n, dtype))
     spectrum = Spectrum(np.ones(r, dtype=dtype), np.ascontiguousarray(V), "left", None, "", {})
-    loss = MarginLoss(SpectrumRows(spectrum, contrasts))
+    loss = MarginLoss(LossRows(spectrum, contrasts))
     P = stiefel.random_point(r, d, random)
     E = loss.image(P)
     loss.start(E)

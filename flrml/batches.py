@@ -16,46 +16,22 @@ INDEPENDENT_RATIO = 1e-6  # of eigenvalues, above which rows are far from depend
 
 @dataclass(frozen=True)
 class Batch:
-    """The rows of a mini-batch, and all that does not depend on the map.
+    """The rows of a mini-batch, and all that does not depend on the map."""
 
-    Attributes
-    ----------
-    X : rows
-        A few rows, dense or CSR.
-    contrasts : csr_matrix of shape (n, n)
-        Their rows and columns of Aᵀ.
-    basis : SingularBasis or SampleBasis
-        Their coordinates.
-    noise : ndarray of shape (d, n) or None
-        Gaussian numbers for the start, if this is the first mini-batch.
-    """
-
-    X: Any
-    contrasts: sp.csr_matrix
+    X: Any  # a few rows, dense or CSR
+    contrasts: sp.csr_matrix  # their rows and columns of Aᵀ
     basis: "SingularBasis | SampleBasis"
-    noise: NDArray | None = None
+    noise: NDArray | None = None  # Gaussian numbers for the start (d × n), if this is the first mini-batch
 
 
 @dataclass(frozen=True)
 class BatchUpdate:
-    """The outcome of one mini-batch.
+    """The result of one mini-batch: the map Xᵀ C."""
 
-    Attributes
-    ----------
-    X : rows
-        A few rows, dense or CSR.
-    C : ndarray
-        Their coefficients: the map of the batch is Xᵀ C.
-    weights : ndarray of shape (n_components,)
-        Weights s of the directions.
-    hinge : float
-        Mean hinge before the step, as a multiple of the margin.
-    """
-
-    X: Any
+    X: Any  # a few rows, dense or CSR
     C: NDArray
-    weights: NDArray
-    hinge: float
+    weights: NDArray  # of the directions
+    hinge: float  # mean before the step, as a multiple of the margin
 
 
 def read_rows(X: Any, rows: NDArray) -> Any:

@@ -5,21 +5,7 @@ from types import ModuleType
 
 
 def require(module: str, *, extra: str, needed_by: str) -> ModuleType:
-    """Import a package of an extra, or name the extra to install.
-
-    Parameters
-    ----------
-    module : str
-        Name of the module, with dots for a submodule.
-    extra : str
-        Extra of flrml that lists its package.
-    needed_by : str
-        Function, class or feature that needs it, for the message.
-
-    Returns
-    -------
-    module
-        The imported module.
+    """Import a module of an extra of flrml, or name the extra to install and what needs it.
 
     Examples
     --------

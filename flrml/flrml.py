@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from flrml import stiefel
 from flrml.exceptions import OverfittingWarning
-from flrml.loss import LossRows, MarginLoss, SpectrumRows
+from flrml.loss import LossRows, MarginLoss
 from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
 from flrml.rows import RowOperator, is_dask
 from flrml.rows.threads import one_blas_thread
@@ -63,7 +63,7 @@ class FLRML(LowRankMetric):
         Weight s of each direction.
     n_iter_ : int
         Number of iterations.
-    history_ : ndarray of shape (n_iter_ + 1,)
+    history_ : ndarray of shape (n_iter + 1,)
         Objective at the start and after every iteration.
     n_start_rounds_ : int
         Number of rounds in which the weights at the start were found.
@@ -163,7 +163,7 @@ class FLRML(LowRankMetric):
         T = self._check_triplets(X, y, triplets, self.n_triplets, random)
         spectrum = self._check_spectrum(X, spectrum, random)
         contrasts = contrast_matrix(*triplet_counts(T, X.shape[0], X.dtype))
-        self._descend(SpectrumRows(spectrum, contrasts), random, callback)
+        self._descend(LossRows(spectrum, contrasts), random, callback)
         self.spectrum_ = spectrum.unbind()
         return self
 

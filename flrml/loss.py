@@ -6,7 +6,7 @@ directions, z = −Z s, λ_i = 1 if z_i + margin > 0 (``active``), k = Zᵀ λ.
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,70 +53,49 @@ class Image:
         return self.E * self.M
 
 
-class LossRows(Protocol):
-    """Rows of V, in memory or in blocks, and the sums over them that the loss consists of.
+class LossRows:
+    """Rows of V in memory, from a spectrum bound to its data, and the sums over them that the loss consists of.
 
-    An image is opaque to the loss: whatever is computed from one goes through :meth:`map` and :meth:`sum`, as a
-    function of an object with the attributes ``E``, ``M`` and ``Z``.
+    An image is opaque to the loss: :meth:`map` and :meth:`sum` apply functions to it, which see an object with the
+    attributes ``E``, ``M`` and ``Z``.
     """
 
     n: int
     rank: int
     dtype: Any
 
-    def image(self, P: NDArray) -> Any:
-        """Return the image of P."""
-
-    def leading_image(self, rotation: NDArray) -> Any:
-        """Return the image of the d leading directions, rotated."""
-
-    def combine(self, E: Any, a: NDArray, EQ: Any, b: NDArray) -> Any:
-        """Return the image E a + EQ b."""
-
-    def map(self, function: Callable, *parts: Any) -> Any:
-        """Apply a function to every block of rows."""
-
-    def sum(self, function: Callable, *parts: Any) -> NDArray:
-        """Sum the values of a function over all blocks of rows."""
-
-    def squared_coordinates(self, image: Any, rows: NDArray | None) -> NDArray:
-        """Return an array whose product with s has the mean squared length of the rows (None: of all) as mean."""
-
-    def pull_back(self, image: Any, active: Any, q: NDArray) -> NDArray:
-        """Return G = Vᵀ R diag(q) with R = A (λ ∘ E) + λ ∘ M."""
-
-    def lift(self, B: NDArray) -> NDArray:
-        """Return the map Lᵀ (D × d) whose embedding of the rows is V B."""
-
-
-class SpectrumRows(LossRows):
-    """All rows of V in memory, from a spectrum bound to its data, with the contrasts Aᵀ."""
-
     def __init__(self, spectrum: Spectrum, contrasts: sp.csr_matrix):
         self.spectrum, self.contrasts, self.contrasts_transposed = spectrum, contrasts, contrasts.T.tocsr()
         self.n, self.rank, self.dtype = contrasts.shape[0], spectrum.rank, spectrum.basis.dtype
 
-    def image(self, P: NDArray) -> Image:
+    def image(self, P: NDArray) -> Any:
+        """Return the image of P."""
         return Image(self.spectrum @ P.astype(self.dtype, copy=False), self._contrast)
 
-    def leading_image(self, rotation: NDArray) -> Image:
+    def leading_image(self, rotation: NDArray) -> Any:
+        """Return the image of the d leading directions, rotated."""
         return Image(self.spectrum.top(rotation.astype(self.dtype)), self._contrast)
 
-    def combine(self, E: Image, a: NDArray, EQ: Image, b: NDArray) -> Image:
+    def combine(self, E: Any, a: NDArray, EQ: Any, b: NDArray) -> Any:
+        """Return the image E a + EQ b."""
         combined = product(E.E, a.astype(self.dtype))
         combined += product(EQ.E, b.astype(self.dtype))
         return Image(combined, self._contrast)
 
     def map(self, function: Callable, *parts: Any) -> Any:
+        """Apply a function to every block of rows, here a single one."""
         return function(*parts)
 
-    sum = map
+    def sum(self, function: Callable, *parts: Any) -> NDArray:
+        """Sum the values of a function over all blocks of rows."""
+        return function(*parts)
 
-    def squared_coordinates(self, image: Image, rows: NDArray | None) -> NDArray:
-        """Return E ∘ E of the given rows."""
+    def squared_coordinates(self, image: Any, rows: NDArray | None) -> NDArray:
+        """Return an array whose product with s has the mean squared length of the rows (None: of all) as mean."""
         return (image.E if rows is None else image.E[rows]) ** 2
 
-    def pull_back(self, image: Image, active: NDArray, q: NDArray) -> NDArray:
+    def pull_back(self, image: Any, active: Any, q: NDArray) -> NDArray:
+        """Return G = Vᵀ R diag(q) with R = A (λ ∘ E) + λ ∘ M."""
         A = self.contrasts_transposed
         A_active = sp.csr_matrix((A.data * active[A.indices], A.indices, A.indptr), A.shape)
         R = product(A_active, image.E)
@@ -125,6 +104,7 @@ class SpectrumRows(LossRows):
         return self.spectrum.transposed_matmul(R).astype(np.float64)
 
     def lift(self, B: NDArray) -> NDArray:
+        """Return the map Lᵀ (D × d) whose embedding of the rows is V B."""
         return self.spectrum.lift(B.astype(self.dtype))
 
     def _contrast(self, E: NDArray) -> NDArray:

@@ -131,11 +131,6 @@ METHODS: dict[str, Method] = {
         Method("nca", "NCA", ".baselines.nca.NCA", 3, control=True),
     )
 }
-# Parameters that are separate methods, or have another name.
-RENAMED = {
-    "variant": "choose the method flrml, flrml-reference, flrml-ridge, or one of the mflrml methods instead",
-    "margin_ratio": "this method has `margin`, the margin of the cosine",
-}
 
 
 def build(name: str, **overrides: Any) -> Any:
@@ -163,10 +158,8 @@ def build(name: str, **overrides: Any) -> Any:
     method = METHODS[name]
     for parameter in overrides:
         if parameter not in method.accepts:
-            remedy = RENAMED.get(parameter, f"choose from {', '.join(method.accepts)}")
-            raise ValueError(
-                f"method {name!r} has no parameter {parameter!r}{suggest(parameter, method.accepts)}; {remedy}"
-            )
+            hint = f"{suggest(parameter, method.accepts)}; choose from {', '.join(method.accepts)}"
+            raise ValueError(f"method {name!r} has no parameter {parameter!r}{hint}")
     return method.estimator(**(method.parameters | overrides))
 
 

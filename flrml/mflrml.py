@@ -60,7 +60,7 @@ class MFLRML(LowRankMetric):
         Weight of each direction in the last mini-batch.
     n_iter_ : int
         Mini-batches seen.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iter,)
         Mean hinge of each mini-batch before its step, as a multiple of the margin; see
         :class:`flrml.metric.LowRankMetric`.
     n_features_in_ : int

@@ -13,7 +13,7 @@ X is any kind of rows that :mod:`flrml.rows` supports, :class:`flrml.rows.RowOpe
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -33,11 +33,13 @@ from flrml.rows import (
     product,
     product_transposed,
 )
+from flrml.rows.threads import slices
 
 FORMAT = 2
 RELATIVE_CUT = 1e-6  # a Gram matrix squares the condition number: what lies below is rounding noise
 OVERSAMPLING = 100
 POWER_ITERATIONS = 3
+PRODUCT_COLUMNS = 256  # of a randomized method, which are multiplied at once
 
 
 @dataclass(frozen=True)
@@ -224,7 +226,7 @@ def decompose(
     dual = None
     if method == "randomized":
         side = "left"
-        values, basis, dual = randomized_svd(MemoryRange(X), max_rank, check_random_state(random_state))
+        values, basis, dual = randomized_svd(Range(X), max_rank, check_random_state(random_state))
     else:
         side = "left" if n <= n_features else "right"
         values, basis = eigen(gram(X) if side == "left" else gram_of_columns(X))
@@ -279,31 +281,7 @@ def signed(basis: NDArray, signs: NDArray, dtype: Any) -> NDArray:
     return np.multiply(basis[:, : len(signs)], signs, dtype=dtype, casting="same_kind", order="C")
 
 
-class Range(Protocol):
-    """Operations on matrices with a row per row of X, in memory or in blocks, for :func:`randomized_svd`."""
-
-    shape: tuple[int, int]
-
-    def random(self, width: int, random: np.random.RandomState) -> Any:
-        """Return a matrix of Gaussian numbers."""
-
-    def gram_times(self, Q: Any) -> Any:
-        """Return X (Xᵀ Q)."""
-
-    def inner(self, Y: Any, Z: Any) -> NDArray:
-        """Return YᵀZ."""
-
-    def squared_lengths(self, Y: Any) -> NDArray:
-        """Return the squared length of each column of Y."""
-
-    def times(self, Y: Any, B: NDArray) -> Any:
-        """Return Y B, for a small matrix B."""
-
-    def divide(self, Y: Any, R: NDArray) -> Any:
-        """Return Y R⁻¹, for a small upper triangular matrix R."""
-
-
-def randomized_svd(rows: Range, max_rank: int, random: np.random.RandomState) -> tuple[NDArray, Any, Any]:
+def randomized_svd(rows: "Range", max_rank: int, random: np.random.RandomState) -> tuple[NDArray, Any, Any]:
     """Return singular values, V and F of X projected on an approximate span of its leading right singular vectors.
 
     Q spans the leading left singular vectors roughly. The right space is that of Xᵀ Q, whose orthonormal basis
@@ -324,7 +302,7 @@ def randomized_svd(rows: Range, max_rank: int, random: np.random.RandomState) ->
     return values[sound], rows.times(H, W), rows.times(Q, whiten @ W)
 
 
-def orthonormal(rows: Range, Y: Any) -> Any:
+def orthonormal(rows: "Range", Y: Any) -> Any:
     """Return an orthonormal basis of the columns of Y, by the Cholesky factor of its Gram matrix.
 
     A Gram matrix too close to singular gives its sound directions instead, and a second round restores what
@@ -343,34 +321,40 @@ def orthonormal(rows: Range, Y: Any) -> Any:
     return Y
 
 
-class MemoryRange(Range):
-    """Matrices in memory, in float64."""
+class Range:
+    """Operations on matrices with a row per row of X, in memory and in float64, for :func:`randomized_svd`."""
+
+    shape: tuple[int, int]
 
     def __init__(self, X: Any):
         self.shape = X.shape
         self._X = in_float64(X)
 
-    def random(self, width: int, random: np.random.RandomState) -> NDArray:
+    def random(self, width: int, random: np.random.RandomState) -> Any:
+        """Return a matrix of Gaussian numbers."""
         return random.standard_normal((self.shape[0], width))
 
-    def gram_times(self, Q: NDArray, width: int = 256) -> NDArray:
-        """Return X (Xᵀ Q), a few columns at a time to bound the D × width product."""
+    def gram_times(self, Q: Any) -> Any:
+        """Return X (Xᵀ Q), a few columns at a time to bound the product with D rows."""
         out = np.empty_like(Q)
-        for start in range(0, Q.shape[1], width):
-            columns = slice(start, start + width)
+        for columns in slices(Q.shape[1], PRODUCT_COLUMNS):
             out[:, columns] = product(self._X, product_transposed(self._X, np.ascontiguousarray(Q[:, columns])))
         return out
 
-    def inner(self, Y: NDArray, Z: NDArray) -> NDArray:
+    def inner(self, Y: Any, Z: Any) -> NDArray:
+        """Return YᵀZ."""
         return Y.T @ Z
 
-    def squared_lengths(self, Y: NDArray) -> NDArray:
+    def squared_lengths(self, Y: Any) -> NDArray:
+        """Return the squared length of each column of Y."""
         return np.einsum("ij,ij->j", Y, Y)
 
-    def times(self, Y: NDArray, B: NDArray) -> NDArray:
+    def times(self, Y: Any, B: NDArray) -> Any:
+        """Return Y B, for a small matrix B."""
         return Y @ B
 
-    def divide(self, Y: NDArray, R: NDArray) -> NDArray:
+    def divide(self, Y: Any, R: NDArray) -> Any:
+        """Return Y R⁻¹, for a small upper triangular matrix R."""
         return scipy.linalg.solve_triangular(R, Y.T, trans="T", check_finite=False).T
 
 

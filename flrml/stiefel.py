@@ -120,12 +120,12 @@ class CayleyCurve:
 
 
 def project(P: NDArray, G: NDArray) -> NDArray:
-    """Gradient on the manifold under the canonical metric: G − P Gᵀ P."""
+    """Return the gradient on the manifold under the canonical metric: G − P Gᵀ P."""
     return G - P @ (G.T @ P)
 
 
 def polar(Y: NDArray) -> NDArray:
-    """Nearest matrix with orthonormal columns: the polar factor of Y."""
+    """Return the nearest matrix with orthonormal columns: the polar factor of Y."""
     squares, U = np.linalg.eigh(Y.T @ Y)
     if squares[0] > POLAR_GRAM_RATIO * squares[-1]:  # a third of the time of an SVD, and as accurate
         return Y @ ((U / np.sqrt(squares)) @ U.T)
@@ -134,7 +134,7 @@ def polar(Y: NDArray) -> NDArray:
 
 
 def random_point(r: int, d: int, random: np.random.RandomState) -> NDArray:
-    """Uniformly random r × d matrix with orthonormal columns."""
+    """Return a uniformly random r × d matrix with orthonormal columns."""
     Q, R = np.linalg.qr(random.standard_normal((r, d)))
     return Q * np.where(np.diag(R) < 0, -1.0, 1.0)
 
@@ -251,7 +251,7 @@ def retract(
 
 
 def _complement(P: NDArray, H: NDArray) -> tuple[NDArray, NDArray]:
-    """Q with orthonormal columns, orthogonal to P, and B with H = Q B, for H orthogonal to P.
+    """Return Q with orthonormal columns, orthogonal to P, and B with H = Q B, for H orthogonal to P.
 
     Two rounds of Cholesky are several times faster than QR; QR serves if they are not accurate enough. All is
     NumPy's: SciPy has a second BLAS, whose threads would wait for the cores that those of the first still hold.

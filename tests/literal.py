@@ -1,4 +1,4 @@
-"""FLRML as the paper writes it, with the explicit r × r matrix K: slow, and the judge of the fast form."""
+"""FLRML as the paper writes it, with the explicit r × r matrix K: slow, and the oracle of the fast form."""
 
 import numpy as np
 

@@ -1,7 +1,8 @@
 """Accuracies on the paper's data sets: means over three seeds against what the authors' code and paper give.
 
-Figures that come from the authors' test code (TDT2 and M-FLRML of the reference methods) are judged by its vote, in
-which farther neighbours weigh more; on NG20 that costs M-FLRML four points. The others are judged by a majority.
+Figures that come from the authors' test code (TDT2 and M-FLRML of the reference methods) are measured by its vote,
+in which farther neighbours weigh more; on NG20 that costs M-FLRML four points. The others are measured by a
+majority.
 """
 
 import functools

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from flrml import decompose, stiefel
-from flrml.loss import MarginLoss, SpectrumRows, objective, slope, softplus
+from flrml.loss import LossRows, MarginLoss, objective, slope, softplus
 from flrml.triplets import contrast_matrix, draw_triplets, triplet_counts
 from tests.literal import LiteralLoss, z_by_loops
 
@@ -13,7 +13,7 @@ def problem(n=40, n_features=15, d=4, seed=0, dtype=np.float64, kind=MarginLoss,
     X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(dtype)
     T = draw_triplets(np.arange(n) % 3, 5, seed)
     contrasts = contrast_matrix(*triplet_counts(T, n, dtype))
-    loss = kind(SpectrumRows(decompose(X), contrasts), random=random, **options)
+    loss = kind(LossRows(decompose(X), contrasts), random=random, **options)
     P = stiefel.random_point(loss.rows.rank, d, random)
     loss.start(loss.image(P))
     return loss, P, T
@@ -31,23 +31,23 @@ shapes = pytest.mark.parametrize(("n", "n_features"), [(40, 15), (20, 50)], ids=
 @pytest.mark.parametrize("margin_ratio", [0.01, 1.0])
 def test_value_and_gradient_equal_the_literal_ones(n, n_features, margin_ratio):
     loss, P, _ = problem(n, n_features, margin_ratio=margin_ratio)
-    judge = literal(loss)
-    assert loss.value(loss.image(P)) == pytest.approx(judge.value(P), rel=1e-12)
-    (value, gradient), (value_judge, gradient_judge) = loss.accept(loss.image(P)), judge.accept(P)
-    assert value == pytest.approx(value_judge, rel=1e-12)
-    assert np.allclose(gradient(), gradient_judge(), atol=1e-10)
-    assert np.allclose(loss.s, judge.s, atol=1e-10)
-    assert np.array_equal(loss.active, judge.active)
+    oracle = literal(loss)
+    assert loss.value(loss.image(P)) == pytest.approx(oracle.value(P), rel=1e-12)
+    (value, gradient), (expected_value, expected_gradient) = loss.accept(loss.image(P)), oracle.accept(P)
+    assert value == pytest.approx(expected_value, rel=1e-12)
+    assert np.allclose(gradient(), expected_gradient(), atol=1e-10)
+    assert np.allclose(loss.s, oracle.s, atol=1e-10)
+    assert np.array_equal(loss.active, oracle.active)
 
 
 @shapes
 def test_the_whole_descent_equals_the_literal_one(n, n_features):
     loss, P, _ = problem(n, n_features)
-    judge = literal(loss)
+    oracle = literal(loss)
     fast = stiefel.minimize(loss, P, max_iter=30, tol=0)
-    slow = stiefel.minimize(judge, P, max_iter=30, tol=0)
+    slow = stiefel.minimize(oracle, P, max_iter=30, tol=0)
     assert np.allclose(fast.values, slow.values, rtol=1e-8)
-    assert np.allclose(fast.E.E, judge.V @ fast.P, atol=1e-10)
+    assert np.allclose(fast.E.E, oracle.V @ fast.P, atol=1e-10)
     assert np.allclose(fast.P.T @ fast.P, np.eye(4), atol=1e-8)
 
 
@@ -101,10 +101,10 @@ def test_the_start_is_a_fixed_point_of_the_weights():
 def test_many_iterations_reach_the_closed_form_for_a_fixed_active_set():
     loss, P, _ = problem(60, 12, d=3, margin_ratio=1e6)  # so large a margin keeps every sample active
     found = stiefel.minimize(loss, P, max_iter=3000, tol=1e-15)
-    judge = literal(loss)
-    _, vectors = np.linalg.eigh(-(judge.K + judge.K.T) / 2)
-    best = judge.value(vectors[:, -3:])
-    margins = loss.margin * len(judge.V)
+    oracle = literal(loss)
+    _, vectors = np.linalg.eigh(-(oracle.K + oracle.K.T) / 2)
+    best = oracle.value(vectors[:, -3:])
+    margins = loss.margin * len(oracle.V)
     assert found.values[-1] - margins == pytest.approx(best - margins, rel=1e-6)
     assert np.allclose(np.linalg.svd(vectors[:, -3:].T @ found.P)[1], 1, atol=1e-4)
 

@@ -5,7 +5,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.random import sample_without_replacement
 
 from flrml import BinaryRows, decompose, stiefel
-from flrml.loss import SpectrumRows
+from flrml.loss import LossRows
 from flrml.reference import CenteredRows, ReferenceLoss, ReferenceMFLRML
 from flrml.rows import cross_gram, fingerprint, gram, gram_of_columns, product, product_transposed
 from flrml.triplets import contrast_matrix, draw_triplets, triplet_counts
@@ -41,7 +41,7 @@ def reference_loss(n=40, margin_ratio=1.0):
     random = np.random.RandomState(0)
     X = normalize(random.standard_normal((n, 15)))
     T = draw_triplets(np.arange(n) % 3, 5, 0)
-    rows = SpectrumRows(decompose(X), contrast_matrix(*triplet_counts(T, n)))
+    rows = LossRows(decompose(X), contrast_matrix(*triplet_counts(T, n)))
     loss = ReferenceLoss(rows, margin_ratio, random)
     P = stiefel.random_point(rows.rank, 4, random)
     loss.start(loss.image(P))

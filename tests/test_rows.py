@@ -44,9 +44,9 @@ kinds = pytest.mark.parametrize("kind", ["dense", "csr", "binary", "runs"])
 binary_kinds = pytest.mark.parametrize("kind", ["binary", "runs"])
 
 
-@pytest.fixture(params=[products.BLOCK_BYTES, 300], ids=["one block", "many blocks"])
+@pytest.fixture(params=[products.ROW_BLOCK_BYTES, 300], ids=["one block", "many blocks"])
 def block_bytes(request, monkeypatch):
-    monkeypatch.setattr(products, "BLOCK_BYTES", request.param)
+    monkeypatch.setattr(products, "ROW_BLOCK_BYTES", request.param)
     monkeypatch.setattr(rows.row_blocks, "__defaults__", (request.param,))
 
 

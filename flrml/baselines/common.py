@@ -137,20 +137,20 @@ def no_solution_if_singular(name: str) -> Iterator[None]:
 
 
 def pairs_of(triplets: NDArray) -> tuple[NDArray, NDArray, NDArray]:
-    """Pairs (a, b) with sign +1 for (i, j), alike, and −1 for (i, k), unlike."""
+    """Return pairs (a, b) with sign +1 for (i, j), alike, and −1 for (i, k), unlike."""
     i, j, k = triplets.T
     return np.concatenate((i, i)), np.concatenate((j, k)), np.repeat([1.0, -1.0], len(triplets))
 
 
 def laplacian(a: NDArray, b: NDArray, weights: NDArray, n: int) -> sp.csr_matrix:
-    """Sparse K (n × n) with Xᵀ K X = Σ w (x_a − x_b)(x_a − x_b)ᵀ over the pairs, for any X."""
+    """Return a sparse K (n × n) with Xᵀ K X = Σ w (x_a − x_b)(x_a − x_b)ᵀ over the pairs, for any X."""
     W = sp.csr_matrix((weights, (a, b)), shape=(n, n))
     W = W + W.T
     return (sp.diags(np.asarray(W.sum(axis=1)).ravel()) - W).tocsr()
 
 
 def scatter(Z: NDArray, K: sp.csr_matrix) -> NDArray[np.float64]:
-    """Zᵀ K Z in float64, without a copy of Z in another type."""
+    """Return Zᵀ K Z in float64, without a copy of Z in another type."""
     n, r = Z.shape
     out = np.zeros((r, r))
     width = max(1, 4 * TEMPORARY_VALUES // n)
@@ -165,7 +165,7 @@ def scatter(Z: NDArray, K: sp.csr_matrix) -> NDArray[np.float64]:
 
 
 def squared_distances(Y: NDArray, a: NDArray, b: NDArray) -> NDArray:
-    """‖y_a − y_b‖² of each pair of rows, a block of pairs at a time."""
+    """Return ‖y_a − y_b‖² of each pair of rows, computed by blocks of pairs."""
     out = np.empty(len(a), dtype=Y.dtype)
     step = max(1, TEMPORARY_VALUES // max(Y.shape[1], 1))
     for start in range(0, len(a), step):
@@ -176,7 +176,7 @@ def squared_distances(Y: NDArray, a: NDArray, b: NDArray) -> NDArray:
 
 
 def inner_products(Y: NDArray, Z: NDArray, a: NDArray, b: NDArray) -> NDArray:
-    """y_a · z_b of each pair, a block of pairs at a time."""
+    """Return y_a · z_b of each pair, computed by blocks of pairs."""
     out = np.empty(len(a), dtype=np.result_type(Y, Z))
     step = max(1, TEMPORARY_VALUES // max(Y.shape[1], 1))
     for start in range(0, len(a), step):
@@ -193,7 +193,7 @@ def psd_factor(M: NDArray, floor: float = 0.0) -> NDArray:
 
 
 def neighbors_within(Z: NDArray, label: NDArray, k: int) -> tuple[NDArray, NDArray]:
-    """Pairs (i, j) of each sample with its k nearest others of the same class, ordered by i.
+    """Return pairs (i, j) of each sample with its k nearest others of the same class, ordered by i.
 
     In a class with k members or fewer, each has as many as there are; a single member has none.
     """
@@ -215,7 +215,7 @@ def neighbors_within(Z: NDArray, label: NDArray, k: int) -> tuple[NDArray, NDArr
 
 
 def neighbors_outside(Z: NDArray, label: NDArray, k: int) -> NDArray:
-    """Row numbers (n × k') of the k nearest samples of other classes; k' < k if a class leaves fewer."""
+    """Return row numbers (n × k') of the k nearest samples of other classes; k' < k if a class leaves fewer."""
     size = min(k, len(label) - int(np.bincount(label).max()))
     out = np.empty((len(label), size), dtype=np.int64)
     for members in _by_class(label):

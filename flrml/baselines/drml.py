@@ -56,12 +56,8 @@ class DRML(Baseline):
         Largest number of iterations.
     tol : float, default=1e-6
         Norm of the gradient below which the search stops.
-    n_triplets : int, default=5
-        Random triplets per sample, if labels are given.
-    random_state : int, RandomState or None, default=None
-        Seed for triplets and start.
-    verbose : int, default=0
-        Print the optimiser's lines if positive.
+    n_triplets, random_state, verbose
+        As for :class:`flrml.FLRML`.
 
     Attributes
     ----------

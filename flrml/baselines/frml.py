@@ -52,12 +52,8 @@ class FRML(ReducedBaseline):
         Largest number of iterations.
     tol : float, default=1e-4
         Relative change of the objective below which the descent stops.
-    max_rank : int, default=3000
-        Largest number of singular directions.
-    random_state : int, RandomState or None, default=None
-        Seed of the randomized SVD, if that is used.
-    verbose : int, default=0
-        Print a line per iteration if positive.
+    max_rank, random_state, verbose
+        As for :class:`flrml.FLRML`.
 
     Attributes
     ----------
@@ -100,9 +96,8 @@ class FRML(ReducedBaseline):
             xi = Tangent.of(Q, GQ)
             if xi.squared_norm() == 0:
                 break
-            step = min(
-                step, float(np.linalg.norm(s)) / xi.squared_norm() ** 0.5
-            )  # moves W by its own length at most
+            longest = float(np.linalg.norm(s)) / xi.squared_norm() ** 0.5  # moves W by its length
+            step = min(step, longest)
             decrease = SUFFICIENT_DECREASE * xi.squared_norm()
             for _ in range(MAX_BACKTRACKS):
                 Q_next, s_next = xi.retract(s, -step)
@@ -186,12 +181,14 @@ class Tangent:
         return cls(Q, (A + A.T) / 2, GQ - Q @ A)
 
     def squared_norm(self) -> float:
-        """‖·‖²."""
+        """Return ‖·‖²."""
         return float(np.sum(self.A**2) + 2 * np.sum(self.B**2))
 
     def retract(self, s: NDArray, t: float) -> tuple[NDArray, NDArray]:
-        """Second-order retraction of W + t·(this), as Q and s: C diag(1/s) Cᵀ, where
-        C = Q (diag(s) + A/2 − A S⁻¹ A / 8) + B (I − S⁻¹ A / 2)."""
+        """Return the second-order retraction of W + t·(this), as Q and s.
+
+        It is C diag(1/s) Cᵀ with C = Q (diag(s) + A/2 − A S⁻¹ A / 8) + B (I − S⁻¹ A / 2).
+        """
         A, B = t * self.A, t * self.B
         A_over_s = A / s[:, None]  # S⁻¹ A
         C = self.Q @ (np.diag(s) + A / 2 - A @ A_over_s / 8) + B @ (np.eye(len(s), dtype=s.dtype) - A_over_s / 2)

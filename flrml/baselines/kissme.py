@@ -35,17 +35,8 @@ class KISSME(ReducedBaseline):
         Weight λ of the dissimilar pairs.
     ridge : float, default=1e-2
         Multiple of the mean eigenvalue that is added to S and D each.
-    n_triplets : int, default=5
-        Random triplets per sample, if labels are given.
-    max_rank : int, default=100
-        Largest number of singular directions that the metric sees.
-    random_state : int, RandomState or None, default=None
-        Seed for triplets.
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The map L.
+    n_triplets, max_rank, random_state
+        As for :class:`flrml.FLRML`.
     """
 
     n_components: int = 100
@@ -74,25 +65,25 @@ class KISSME(ReducedBaseline):
 
 
 def pair_covariances(Z: NDArray, T: NDArray) -> tuple[NDArray, NDArray]:
-    """Mean of (z − z')(z − z')ᵀ over the similar and over the dissimilar pairs of the triplets."""
+    """Return the means of (z − z')(z − z')ᵀ over similar and over dissimilar pairs of the triplets."""
     i, j, k = T.T
     weights = np.full(len(T), 1 / len(T))
     return scatter(Z, laplacian(i, j, weights, len(Z))), scatter(Z, laplacian(i, k, weights, len(Z)))
 
 
 def regularized(C: NDArray, ridge: float) -> NDArray:
-    """C plus ``ridge`` times its mean eigenvalue on the diagonal."""
+    """Return C plus ``ridge`` times its mean eigenvalue on the diagonal."""
     return C + ridge * np.trace(C) / len(C) * np.eye(len(C))
 
 
 def metric_of(S: NDArray, D: NDArray, lam: float = 1.0) -> NDArray:
-    """S⁻¹ − λ D⁻¹."""
+    """Return S⁻¹ − λ D⁻¹."""
     M = inverse(S) - lam * inverse(D)
     return (M + M.T) / 2
 
 
 def inverse(C: NDArray) -> NDArray:
-    """C⁻¹ of a symmetric positive definite matrix."""
+    """Return C⁻¹ of a symmetric positive definite matrix."""
     try:
         factor = scipy.linalg.cho_factor(C)
         pivots = np.diag(factor[0])

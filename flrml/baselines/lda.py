@@ -39,11 +39,6 @@ class LDA(ReducedBaseline):
         Largest number of singular directions.
     random_state : int, RandomState or None, default=None
         Seed of the randomized SVD, if that is used.
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The map.
     """
 
     n_components: int = 100
@@ -139,7 +134,7 @@ class _Scatter:
         self.between = (roots * (means - Z.mean(axis=0))).T
 
     def discriminants(self, shrinkage: float, most: int) -> NDArray:
-        """Directions (r × d) in which classes differ, of unit scatter within the classes after shrinkage."""
+        """Return directions (r × d) in which classes differ, of unit scatter within the classes after shrinkage."""
         A = (1 - shrinkage) * self.within
         A[np.diag_indices_from(A)] += max(shrinkage * np.trace(self.within) / len(A), np.finfo(A.dtype).tiny)
         with no_solution_if_singular("TunedLDA"):

@@ -54,17 +54,8 @@ class LMNN(ReducedBaseline):
         Iterations after which the impostors are found again.
     tol : float, default=1e-4
         Relative change of the objective over one refresh below which the search stops.
-    max_rank : int, default=3000
-        Largest number of singular directions.
-    random_state : int, RandomState or None, default=None
-        Seed of the randomized SVD, if that is used.
-    verbose : int, default=0
-        Print a line per refresh if positive.
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The map L.
+    max_rank, random_state, verbose
+        As for :class:`flrml.FLRML`.
     """
 
     n_components: int = 100

@@ -44,14 +44,10 @@ class LRSML(ReducedBaseline):
         Largest number of iterations.
     tol : float, default=1e-6
         Stop when the mean squared residual and the relative change of W both fall below it.
-    n_triplets : int, default=5
-        Random triplets per sample, if labels are given.
     max_rank : int, default=500
         Largest number of singular directions; each iteration decomposes a matrix of this size.
-    random_state : int, RandomState or None, default=None
-        Seed for triplets.
-    verbose : int, default=0
-        Print a line per ten iterations if positive.
+    n_triplets, random_state, verbose
+        As for :class:`flrml.FLRML`.
 
     Attributes
     ----------
@@ -109,18 +105,18 @@ class PairSimilarities:
     signs: NDArray
 
     def of(self, W: NDArray) -> NDArray:
-        """Similarities of the pairs."""
+        """Return the similarities of the pairs."""
         return inner_products(self.Z @ W.astype(self.Z.dtype), self.Z, self.a, self.b).astype(np.float64)
 
     def adjoint(self, c: NDArray) -> NDArray:
-        """Symmetric part of Σ c z_a z_bᵀ."""
+        """Return the symmetric part of Σ c z_a z_bᵀ."""
         n = len(self.Z)
         C = sp.csr_matrix((c.astype(self.Z.dtype), (self.a, self.b)), shape=(n, n))
         G = (self.Z.T @ (C @ self.Z)).astype(np.float64)
         return (G + G.T) / 2
 
     def norm(self) -> float:
-        """Largest eigenvalue of the adjoint times the operator on symmetric matrices, by power iteration."""
+        """Return the largest eigenvalue of adjoint times operator on symmetric matrices, by power iteration."""
         W = np.diag(np.einsum("ij,ij->j", self.Z, self.Z).astype(np.float64))
         size = 0.0
         for _ in range(NORM_ITERATIONS):
@@ -143,12 +139,12 @@ class ADMM:
         self.dual = np.zeros(len(self.signs))
 
     def objective(self) -> float:
-        """Mean hinge plus α tr(W)."""
+        """Return the mean hinge plus α tr(W)."""
         hinge = np.maximum(self.wanted - self.signs * self.similarities, 0)
         return float(hinge.mean() + self.alpha * np.trace(self.W))
 
     def step(self) -> tuple[float, float]:
-        """One iteration; return the mean squared residual and the relative change of W."""
+        """Make one iteration; return the mean squared residual and the relative change of W."""
         split = hinge_prox(self.wanted - self.signs * self.similarities - self.dual, 1 / self.rho)
         c = self.signs * (split - self.wanted + self.dual + self.signs * self.similarities)
         G = self.pairs.adjoint(c)
@@ -163,12 +159,12 @@ class ADMM:
 
 
 def hinge_prox(a: NDArray, threshold: float) -> NDArray:
-    """argmin_z threshold·[z]₊ + ½(z − a)²."""
+    """Return argmin_z threshold·[z]₊ + ½(z − a)²."""
     return np.where(a > threshold, a - threshold, np.minimum(a, 0))
 
 
 def project_psd(M: NDArray) -> NDArray:
-    """Nearest positive semi-definite matrix to a symmetric one."""
+    """Return the positive semi-definite matrix nearest to a symmetric one."""
     values, H = scipy.linalg.eigh(M, driver="evd")
     kept = values > 0
     return (H[:, kept] * values[kept]) @ H[:, kept].T

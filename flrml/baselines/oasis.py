@@ -38,14 +38,10 @@ class OASIS(ReducedBaseline):
         Passes over the triplets, each in a new random order.
     psd : bool, default=False
         Take the symmetric positive semi-definite part of W at the end.
-    n_triplets : int, default=5
-        Random triplets per sample, if labels are given.
     max_rank : int, default=3000
         Largest number of singular directions; W has its square.
-    random_state : int, RandomState or None, default=None
-        Seed for triplets and their order.
-    verbose : int, default=0
-        Print a line per pass if positive.
+    n_triplets, random_state, verbose
+        As for :class:`flrml.FLRML`.
 
     Attributes
     ----------
@@ -53,7 +49,7 @@ class OASIS(ReducedBaseline):
         W, between rows that ``transform`` reduces.
     components_ : ndarray of shape (r, D)
         The reduction Uᵀ.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iter,)
         Mean loss of the triplets of each pass, each before its update.
     """
 

@@ -33,17 +33,8 @@ class RMML(ReducedBaseline):
         Pull λ to the identity, as a multiple of the mean eigenvalue of the dissimilar pairs' D.
     t : float, default=0.5
         Place on the geodesic: 0 heeds only similar pairs, 1 only dissimilar ones.
-    n_triplets : int, default=5
-        Random triplets per sample, if labels are given.
-    max_rank : int, default=3000
-        Largest number of singular directions that the metric sees.
-    random_state : int, RandomState or None, default=None
-        Seed for triplets.
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The map L.
+    n_triplets, max_rank, random_state
+        As for :class:`flrml.FLRML`.
     """
 
     n_components: int = 100
@@ -72,7 +63,7 @@ class RMML(ReducedBaseline):
 
 
 def geodesic_metric(S: NDArray, D: NDArray, lam: float, t: float = 0.5) -> NDArray:
-    """(S + λI)⁻¹ #_t (D + λI), the point t of the geodesic between symmetric positive definite matrices."""
+    """Return (S + λI)⁻¹ #_t (D + λI), the point t of the geodesic between positive definite matrices."""
     geodesic_riemann = require("pyriemann.geometry.geodesic", extra="baselines", needed_by="RMML").geodesic_riemann
     eye = np.eye(len(S))
     S_inverse = inverse(S + lam * eye)

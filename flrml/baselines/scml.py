@@ -51,12 +51,8 @@ class SCML(Baseline):
         Steps after which the objective over all triplets is computed.
     shrinkage : float, default=0.1
         Share of the mean variance in the covariance within classes.
-    n_triplets : int, default=5
-        Random triplets per sample, if only labels are given.
-    random_state : int, RandomState or None, default=None
-        Seed for k-means, triplets and their order.
-    verbose : int, default=0
-        Print a line per check if positive.
+    n_triplets, random_state, verbose
+        As for :class:`flrml.FLRML`.
 
     Attributes
     ----------
@@ -130,7 +126,7 @@ def dual_averaging(
     random: np.random.RandomState,
     report: Any = lambda message: None,
 ) -> tuple[NDArray, list[float]]:
-    """Weights w of the bases, the best seen at the checks, and the objective at w = 0 and at every check."""
+    """Return the best weights w seen at the checks, and the objective at w = 0 and at every check."""
     K = XB.shape[1]
     w, best_w, summed = np.zeros(K), np.zeros(K), np.zeros(K)
     history = [1.0]
@@ -154,7 +150,7 @@ def dual_averaging(
 
 
 def objective(XB: NDArray, T: NDArray, w: NDArray, beta: float) -> float:
-    """Mean hinge over all triplets plus β Σ w."""
+    """Return the mean hinge over all triplets plus β Σ w."""
     total = 0.0
     Y = XB * np.sqrt(w)
     step = max(1, TEMPORARY_VALUES // max(Y.shape[1], 1))
@@ -167,7 +163,7 @@ def objective(XB: NDArray, T: NDArray, w: NDArray, beta: float) -> float:
 
 
 def local_bases(X: Any, label: NDArray, n_bases: int, shrinkage: float, random: np.random.RandomState) -> NDArray:
-    """Unit directions (K × D) of discriminant analyses around the centres of k-means."""
+    """Return unit directions (K × D) of discriminant analyses around the centres of k-means."""
     n, n_features = X.shape
     per_centre = min(int(label.max()), n_features)
     n_centres = min(-(-n_bases // (2 * per_centre)), n)
@@ -185,7 +181,7 @@ def local_bases(X: Any, label: NDArray, n_bases: int, shrinkage: float, random: 
 
 
 def discriminants(X: Any, label: NDArray, most: int, shrinkage: float) -> NDArray:
-    """Directions of unit length that separate classes, computed in the span of the rows."""
+    """Return unit directions that separate classes, computed in the span of the rows."""
     reduced = Reduced.of(decompose(X), X.shape[0])
     Z = reduced.Z.astype(np.float64)
     classes, label = np.unique(label, return_inverse=True)

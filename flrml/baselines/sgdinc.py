@@ -42,12 +42,8 @@ class SGDINC(Baseline):
         Triplets per step.
     n_steps : int, default=300
         Number of steps.
-    n_triplets : int, default=5
-        Random triplets per sample, if labels are given.
-    random_state : int, RandomState or None, default=None
-        Seed for triplets and batches.
-    verbose : int, default=0
-        Print a line per 20 steps if positive.
+    n_triplets, random_state, verbose
+        As for :class:`flrml.FLRML`.
 
     Attributes
     ----------
@@ -55,7 +51,7 @@ class SGDINC(Baseline):
         The map L = diag(√s) Qᵀ.
     weights_ : ndarray of shape (n_components,)
         Eigenvalues s of M.
-    history_ : ndarray of shape (n_iter_,)
+    history_ : ndarray of shape (n_iter,)
         Mean hinge of each batch before its step, plus λ tr(M).
     """
 
@@ -122,7 +118,7 @@ class FactoredMetric:
         return self._Q[:, : self.rank]
 
     def step(self, batch: Any, T: NDArray, eta: float, lam: float) -> float:
-        """M ← psd part of M − η G − η λ I, G the gradient of the batch's mean hinge; return the objective before.
+        """Set M to the psd part of M − η G − η λ I, G the gradient of the mean hinge; return the objective before.
 
         Parameters
         ----------
@@ -160,7 +156,7 @@ class FactoredMetric:
         return objective
 
     def _move(self, C: NDArray, batch: Any) -> None:
-        """Q ← [Q, batchᵀ] C in place, some rows at a time."""
+        """Set Q ← [Q, batchᵀ] C in place, some rows at a time."""
         C = C.astype(self._Q.dtype)
         old, new = self.rank, C.shape[1]
         for start in range(0, len(self._Q), ROWS_PER_UPDATE):
@@ -170,7 +166,7 @@ class FactoredMetric:
             add_product_transposed(self._Q[:, :new], batch, C[old:])
 
     def take_map(self) -> NDArray:
-        """L = diag(√s) Qᵀ, in the memory of Q, which is spent."""
+        """Return L = diag(√s) Qᵀ, in the memory of Q, which is overwritten."""
         L_transposed = self.Q
         L_transposed *= np.sqrt(self.s).astype(self._Q.dtype)
         return L_transposed.T

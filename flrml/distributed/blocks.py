@@ -165,17 +165,21 @@ class RowBlocks:
         count = max(len(argument) for argument in lists if isinstance(argument, list))
         columns = [argument if isinstance(argument, list) else [argument] * count for argument in lists]
         return [
-            self.client.submit(work, *arguments, workers=[place], allow_other_workers=True, pure=False)
+            self.submit(work, *arguments, at=place)
             for place, *arguments in zip(self.places[:count], *columns, strict=True)
         ]
 
+    def submit(self, work: Callable, *arguments: Any, at: str | None = None) -> Future:
+        """Run a task at a worker, or at any other one if that is gone or none is named."""
+        place: dict = {} if at is None else {"workers": [at], "allow_other_workers": True}
+        return self.client.submit(work, *arguments, **place, pure=False)
+
     def scatter(self, value: Any, block: int | None = None) -> Future:
-        """Send a value of the client once: to the worker of a block, or to any worker, which forwards it."""
-        choice: dict = {} if block is None else {"workers": [self.places[block]], "allow_other_workers": True}
+        """Return Zᵀ K Z in float64, without a copy of Z in another type."""
         with warnings.catch_warnings():
             # A task that carries the value can be repeated when a worker dies; Dask advises against large ones.
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            return self.client.submit(identity, value, **choice, pure=False)
+            return self.submit(identity, value, at=None if block is None else self.places[block])
 
     def scatter_rows(self, values: Any) -> list[Future]:
         """Send each block its rows of an array of n rows."""
@@ -191,23 +195,19 @@ class RowBlocks:
         by_worker: dict[str, list[Future]] = {}
         for place, part in zip(self.places[: len(parts)], parts, strict=True):
             by_worker.setdefault(place, []).append(part)
-        return self._added_but_few([self._added(sums, [place]) for place, sums in by_worker.items()])
+        return self._added_but_few([self._added(sums, place) for place, sums in by_worker.items()])
 
-    def _added(self, parts: list[Future], workers: list[str] | None = None) -> Future:
+    def _added(self, parts: list[Future], at: str | None = None) -> Future:
         """Sum by a tree of tasks, so that few arrays are in memory at once."""
-        parts = self._added_but_few(parts, workers)
-        return self._add_groups(parts, workers)[0] if len(parts) > 1 else parts[0]
+        parts = self._added_but_few(parts, at)
+        return self.submit(add_up, parts, at=at) if len(parts) > 1 else parts[0]
 
-    def _added_but_few(self, parts: list[Future], workers: list[str] | None = None) -> list[Future]:
-        """Sum until one task can add up the rest."""
+    def _added_but_few(self, parts: list[Future], at: str | None = None) -> list[Future]:
+        """Sum until one task can add the rest."""
         while len(parts) > FAN_IN:
-            parts = self._add_groups(parts, workers)
+            groups = [parts[first : first + FAN_IN] for first in range(0, len(parts), FAN_IN)]
+            parts = [self.submit(add_up, group, at=at) for group in groups]
         return parts
-
-    def _add_groups(self, parts: list[Future], workers: list[str] | None) -> list[Future]:
-        choice = {"workers": workers, "allow_other_workers": workers is not None, "pure": False}
-        groups = [parts[first : first + FAN_IN] for first in range(0, len(parts), FAN_IN)]
-        return [self.client.submit(add_up, group, **choice) for group in groups]
 
     def sum(self, parts: list[Future], *, small: bool = False) -> Any:
         """Sum one array per block on the client, which adds the last few itself if they are small."""

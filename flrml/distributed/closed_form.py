@@ -75,23 +75,11 @@ def fit_ridge(
 
 @dataclass(frozen=True)
 class Summary:
-    """Facts about rows; those of two parts are added up.
+    """Facts about rows; those of two parts can be added."""
 
-    Attributes
-    ----------
-    squares : ndarray of shape (n_features,)
-        Sum of squares of each feature.
-    largest : float
-        Largest absolute value; nan if a value is not finite.
-    nnz : int
-        Number of values that are stored.
-    n_bytes : int
-        Bytes of the rows.
-    """
-
-    squares: NDArray[np.float64]
-    largest: float
-    nnz: int
+    squares: NDArray[np.float64]  # sum of squares of each feature
+    largest: float  # absolute value; nan if a value is not finite
+    nnz: int  # number of stored values
     n_bytes: int
 
     def __add__(self, other: "Summary") -> "Summary":

@@ -145,24 +145,16 @@ def _contrast_rows(rows: RowBlocks, V: list[Future], contrasts: sp.csr_matrix, r
         needed = np.unique(part.indices)
         places = np.searchsorted(needed, rows.bounds)
         taken = [
-            rows.client.submit(
-                _take,
-                V[a],
-                needed[i:j] - rows.bounds[a],
-                workers=[rows.places[a]],
-                allow_other_workers=True,
-                pure=False,
-            )
+            rows.submit(_take, V[a], needed[i:j] - rows.bounds[a], at=rows.places[a])
             for a, (i, j) in enumerate(pairwise(places))
             if j > i
         ]
         local = sp.csr_matrix(
             (part.data, np.searchsorted(needed, part.indices), part.indptr), shape=(stop - start, len(needed))
         )
-        here = {"workers": [rows.places[len(found)]], "allow_other_workers": True, "pure": False}
-        found.append(rows.client.submit(_mix, local, taken, rank, **here))
+        found.append(rows.submit(_mix, local, taken, rank, at=rows.places[len(found)]))
         if len(found) >= at_once:
-            gather(rows.client, [rows.client.submit(_done, found[-at_once], pure=False)])
+            gather(rows.client, [rows.submit(_done, found[-at_once])])
     return found
 
 

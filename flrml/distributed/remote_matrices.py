@@ -20,7 +20,7 @@ from flrml.distributed.stored import open_together
 from flrml.distributed.waiting import gather
 from flrml.ridge.arrays import combine, inner, leading, random_columns
 from flrml.ridge.krylov import Block, next_block
-from flrml.ridge.sample_matrices import DualSampleArrays, SampleMatrices
+from flrml.ridge.sample_matrices import DualSampleMatrices, SampleMatrices
 from flrml.ridge.scaling import ScaledRows
 from flrml.ridge.subspace import Subspace, orthonormal_coordinates
 from flrml.rows import product, product_transposed
@@ -28,24 +28,12 @@ from flrml.rows import product, product_transposed
 
 @dataclass(frozen=True)
 class RemoteMatrix:
-    """Pieces side by side, whose rows are at the workers.
+    """Pieces side by side, whose rows are at the workers."""
 
-    Attributes
-    ----------
-    shards : Shards
-        The rows of X.
-    pieces : list of lists of futures
-        Rows of each piece in each shard.
-    dtype : dtype
-        Type of the pieces.
-    n_columns : int
-        Number of columns; 0 for images, whose number only the workers know.
-    """
-
-    shards: Shards
-    pieces: list[list[Future]]
+    shards: Shards  # of X
+    pieces: list[list[Future]]  # rows of each piece in each shard
     dtype: np.dtype
-    n_columns: int = 0
+    n_columns: int = 0  # for images, only the workers know the number
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -92,9 +80,9 @@ class SampledBlocks(ScaledRows):
         # Of other rows: a reference back to these would keep what workers hold until Python looks for cycles.
         return DualRemoteMatrices(ScaledBlocks(self.X, self.weights, self.constant, self.scale, self.mean_square))
 
-    def matrices(self, rows: NDArray | None) -> DualSampleArrays:
+    def matrices(self, rows: NDArray | None) -> DualSampleMatrices:
         """Return the operations on sample matrices; directions are represented by their duals."""
-        return DualSampleArrays(self, rows, whole=False, formed=False)
+        return DualSampleMatrices(self, rows, whole=False, formed=False)
 
     def gram_times(self, R: NDArray) -> NDArray:
         """Return X (Xᵀ R)."""
@@ -113,13 +101,10 @@ class RemoteMatrices(SampleMatrices):
     """Operations on sample matrices at the workers."""
 
     def __init__(self, X: ScaledBlocks):
-        self.X, self.shards = X, X.X.shards
+        super().__init__(X, None)
+        self.shards = X.X.shards
         self._weights = self.shards.scatter(np.append(X.weights, X.dtype.type(X.constant)))
         self._last: RemoteBlock | None = None
-
-    @property
-    def is_narrow(self) -> bool:
-        return self.X.is_narrow
 
     def dense(self) -> RemoteMatrix:
         found = self.shards.map(_dense, self.shards.futures, self._weights, self.X.constant)
@@ -133,10 +118,6 @@ class RemoteMatrices(SampleMatrices):
     def side_by_side(self, pieces: list[Any]) -> Any:
         found = [part for P in pieces for part in P.pieces]
         return RemoteMatrix(self.shards, found, self.X.dtype, sum(P.n_columns for P in pieces))
-
-    def train_rows(self, E: Any) -> Any:
-        """Return E: all rows are training rows."""
-        return E
 
     def sums(self, B: Any) -> Any:
         """Return Xᵀ B in partial sums."""
@@ -187,14 +168,13 @@ class RemoteMatrices(SampleMatrices):
 
     def _submit(self, work: Any, *arguments: Any) -> Future:
         """Work on directions at the worker that keeps them."""
-        place = {"workers": self.shards.places[:1], "allow_other_workers": True}
-        return self.shards.client.submit(work, *arguments, **place, pure=False)
+        return self.shards.submit(work, *arguments, at=self.shards.places[0])
 
 
 class DualRemoteMatrices(RemoteMatrices):
     """Operations for fewer rows than columns, at the workers.
 
-    See :class:`flrml.ridge.sample_matrices.DualSampleArrays`.
+    See :class:`flrml.ridge.sample_matrices.DualSampleMatrices`.
     """
 
     def sums(self, B: Any) -> RemoteMatrix:

@@ -78,9 +78,7 @@ class Shards(RowBlocks):
         if len(workers) > FAN_IN:
             for number, worker in enumerate(workers):
                 parent = copies[number // FAN_IN]  # the value itself, then the copies of earlier workers
-                copies.append(
-                    self.client.submit(identity, parent, workers=[worker], allow_other_workers=True, pure=False)
-                )
+                copies.append(self.submit(identity, parent, at=worker))
             held = dict(zip(workers, copies[1:], strict=True))
             return [held[place] for place in self.places]
         return [value] * len(self.places)
@@ -105,13 +103,11 @@ class Shards(RowBlocks):
         located = self.locate(rows)
         chosen = [number for number, (places, _) in enumerate(located) if len(places)]
         futures = [
-            self.client.submit(
+            self.submit(
                 work,
                 located[number][1],
                 *(part[number] if isinstance(part, list) else part for part in lists),
-                workers=[self.places[number]],
-                allow_other_workers=True,
-                pure=False,
+                at=self.places[number],
             )
             for number in chosen
         ]

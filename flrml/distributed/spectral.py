@@ -24,6 +24,7 @@ from flrml.distributed.stored import opened
 from flrml.distributed.waiting import gather
 from flrml.rows import cross_gram, gram_of_columns, product, product_transposed
 from flrml.spectrum import (
+    PRODUCT_COLUMNS,
     Range,
     Spectrum,
     choose_method,
@@ -34,37 +35,17 @@ from flrml.spectrum import (
     signed,
 )
 
-PRODUCT_COLUMNS = 256
-
 
 @dataclass(frozen=True)
 class BlockSpectrum:
-    """Thin SVD of row blocks.
-
-    Attributes
-    ----------
-    rows : RowBlocks
-        The rows that were decomposed.
-    singular_values : ndarray of shape (r,)
-        In descending order.
-    basis : ndarray or None
-        U (D × r) or V (n × r), see ``side``; None if V is at the workers only.
-    side : {"left", "right"}
-        Which side that is.
-    V : list of futures
-        Rows of V of each block.
-    dual : list of futures or None
-        Rows of F of each block, if U Σ⁻¹ = Xᵀ F and F is not V Σ⁻².
-    settings : dict
-        Arguments of :func:`decompose`.
-    """
+    """Thin SVD of row blocks; see :class:`flrml.Spectrum`."""
 
     rows: RowBlocks
     singular_values: NDArray
-    basis: NDArray | None
+    basis: NDArray | None  # None if V is at the workers only
     side: str
-    V: list[Future]
-    dual: list[Future] | None
+    V: list[Future]  # rows of each block
+    dual: list[Future] | None  # rows of each block
     settings: dict
 
     @property
@@ -149,7 +130,7 @@ class BlockRange(Range):
     def gram_times(self, Q: list[Future]) -> list[Future]:
         """Return X (Xᵀ Q), some columns at a time; workers send one another the D × 256 sums."""
         rows = self.rows
-        (n_columns,) = gather(rows.client, [rows.client.submit(_n_columns, Q[0], pure=False)])
+        (n_columns,) = gather(rows.client, [rows.submit(_n_columns, Q[0])])
         pieces = []
         for start in range(0, n_columns, PRODUCT_COLUMNS):
             sums = rows.sum_future(rows.map(_transposed_times, rows.futures, Q, start))

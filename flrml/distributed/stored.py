@@ -22,7 +22,7 @@ from flrml.datasets.meta import describe
 from flrml.datasets.weighting import unit_rows
 from flrml.files import write_json
 from flrml.rows import BinaryRows, RowOperator, is_sparse, row_blocks
-from flrml.rows.layout import BLOCK_BYTES
+from flrml.rows.layout import ROW_BLOCK_BYTES
 
 TOGETHER_BYTES, TOGETHER_SHARE = (
     256 * 2**20,
@@ -177,7 +177,7 @@ def open_split(path: str | os.PathLike, rows_per_block: int | None = None) -> tu
     X, y = store.open_split(folder)
     n, n_columns = X.shape
     if rows_per_block is None:
-        first = next(row_blocks(X, BLOCK_BYTES), slice(0, n))
+        first = next(row_blocks(X, ROW_BLOCK_BYTES), slice(0, n))
         bounds = _equal_blocks(X, -(-n // max(1, first.stop - first.start)))
     else:
         bounds = [*range(0, n, rows_per_block), n]
@@ -229,11 +229,8 @@ def prepare(parts: dict[str, tuple[Any, Any]], out: str | os.PathLike, *, name: 
         for split, (X, _) in parts.items():
             rows = RowBlocks(X)
             scaled = rows.map(_unit_rows, rows.futures)
-            layout = (
-                "csr"
-                if gather(rows.client, [rows.client.submit(sp.issparse, scaled[0], pure=False)])[0]
-                else "dense"
-            )
+            (sparse,) = gather(rows.client, [rows.submit(sp.issparse, scaled[0])])
+            layout = "csr" if sparse else "dense"
             with store.SplitWriter(folder / split, layout, rows.shape[1]) as writer:
                 for block in scaled:
                     writer.append(gather(rows.client, [block])[0])

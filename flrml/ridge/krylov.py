@@ -21,41 +21,24 @@ SAFE_SQUARED_LENGTH = 0.01  # at this length, rounding is magnified by at most t
 class Block:
     """Orthonormal directions V_j of the part of sums S = Xᵀ B that is orthogonal to earlier blocks V₁, V₂, ….
 
-    Attributes
-    ----------
-    directions : matrix of shape (D, p)
-        V_j.
-    along : ndarray
-        [V₁ V₂ …]ᵀ S. If S = Xᵀ E for the images E of the last of these directions, it is their scatter.
+    If S = Xᵀ E for the images E of the last block, ``along`` is their scatter.
     """
 
-    directions: Any
-    along: NDArray[np.float64]
+    directions: Any  # V_j (D × p)
+    along: NDArray[np.float64]  # [V₁ V₂ …]ᵀ S
 
 
 class Krylov:
     """A block Krylov space of XᵀX: blocks of orthonormal directions and the images of the rows in them.
 
-    Parameters
-    ----------
-    matrices : SampleMatrices
-        The data.
-
-    Attributes
-    ----------
-    blocks : list
-        Blocks, in memory or at a worker.
-    images : list of sample matrices
-        X V_j, for all rows.
-    columns : list of small matrices
-        [V₁ V₂ … V_j]ᵀ XᵀX V_j over the training rows, in memory or at a worker.
+    Blocks and columns are in memory or at workers, as ``matrices`` keeps them.
     """
 
     def __init__(self, matrices: "SampleMatrices"):
         self.matrices = matrices
         self.blocks: list[Any] = []
-        self.images: list[Any] = []
-        self.columns: list[Any] = []
+        self.images: list[Any] = []  # X V_j for all rows
+        self.columns: list[Any] = []  # [V₁ V₂ … V_j]ᵀ XᵀX V_j over the training rows
 
     def extend(self, sums: Any, n_blocks: int) -> None:
         """Add a number of blocks that begin with sums Xᵀ B."""

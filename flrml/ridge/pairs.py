@@ -6,11 +6,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from flrml.rows.threads import slices
+
 CACHED_SIMILARITIES = 2**20  # similarities held at once: they stay in the processor's cache
 
 
 def pair_product(i: NDArray, j: NDArray, weights: NDArray, Y: NDArray, R: NDArray) -> NDArray:
-    """T R, with the T for which Σ w ∂cos(y_i, y_j) = ⟨sym(Eᵀ T E), ∂W⟩, for embeddings Y of rows E under W.
+    """Return T R with Σ w ∂cos(y_i, y_j) = ⟨sym(Eᵀ T E), ∂W⟩, for embeddings Y of rows E under W.
 
     Of e_i/‖y_i‖ =: ê_i, the cosine has the gradient sym(ê_i ê_jᵀ) − ½ cos (ê_i ê_iᵀ + ê_j ê_jᵀ).
     """
@@ -27,7 +29,7 @@ def pair_product(i: NDArray, j: NDArray, weights: NDArray, Y: NDArray, R: NDArra
 def inside_margin(
     i: NDArray, j: NDArray, similarity: NDArray, margin: float
 ) -> tuple[NDArray, NDArray, NDArray, float]:
-    """Pairs (i, j) with the number of triplets inside the margin: columns are positives, then negatives.
+    """Return pairs (i, j) with the number of triplets inside the margin; columns are positives, then negatives.
 
     A similarity of −∞ marks a neighbour that does not exist.
     """
@@ -44,8 +46,7 @@ def inside_margin(
 
 def blocks_of(n: int, width: int) -> list[slice]:
     """Return slices of n rows whose similarities with ``width`` others stay in cache."""
-    step = max(1, CACHED_SIMILARITIES // max(width, 1))
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+    return slices(n, max(1, CACHED_SIMILARITIES // max(width, 1)))
 
 
 def dots(Y: Any, i: NDArray, j: NDArray, step: int = 2**16) -> NDArray:

@@ -1,10 +1,10 @@
 """Operations on sample matrices, which have one row per row of X, and on directions, which have one per feature.
 
-The solver accesses X only through the operations of :class:`SampleMatrices`. In memory they are those of NumPy
-arrays; on a cluster the rows of sample matrices stay where the rows of X are.
+The solver accesses X only through the operations of :class:`SampleMatrices`. On a
+cluster (:mod:`flrml.distributed.remote_matrices`) the rows of sample matrices stay where the rows of X are.
 """
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,48 +17,74 @@ if TYPE_CHECKING:
     from flrml.ridge.scaling import ScaledRows
 
 
-class SampleMatrices(Protocol):
-    """Operations on sample matrices and directions."""
+class SampleMatrices:
+    """Operations on sample matrices and directions, in memory.
+
+    Parameters
+    ----------
+    X : ScaledRows of shape (n_samples, n_features)
+        The data.
+    rows : ndarray or None
+        Numbers of the training rows, None for all.
+    """
+
+    def __init__(self, X: "ScaledRows", rows: NDArray | None):
+        self.X, self.rows = X, rows
 
     @property
     def is_narrow(self) -> bool:
         """Whether there are so few columns that they serve as directions themselves."""
+        return self.X.is_narrow
 
     def dense(self) -> Any:
         """Return X as a sample matrix."""
+        return self.X.toarray()
 
     def random(self, width: int, seed: int) -> Any:
         """Return random columns for the training rows; they depend only on row numbers and seed."""
+        n = self.X.shape[0] if self.rows is None else len(self.rows)
+        return random_columns(seed, 0, n, width).astype(self.X.dtype)
 
     def side_by_side(self, pieces: list[Any]) -> Any:
         """Return [P₁ P₂ …]."""
+        return np.hstack(pieces)
 
     def train_rows(self, E: Any) -> Any:
         """Return the training rows of a sample matrix."""
+        return E if self.rows is None else E[self.rows]
 
     def sums(self, B: Any) -> Any:
         """Return Xᵀ B for a matrix with the training rows only."""
+        return self.X.product_transposed(self._for_all_rows(B))
 
     def leading(self, sums: Any, number: int) -> Any:
         """Return that many leading directions of sums, with their lengths."""
+        return leading(sums, number)
 
     def next_block(self, blocks: list[Any], sums: Any) -> Any:
         """Return the block that sums add; see :func:`flrml.ridge.krylov.next_block`."""
+        return next_block(blocks, sums)
 
     def is_empty(self, block: Any) -> bool:
         """Return whether a block is known to have no directions."""
+        return block.directions.shape[1] == 0
 
     def product(self, block: Any) -> Any:
         """Return X V for the directions V of a block, for all rows."""
+        return self.X.product(block.directions)
 
     def product_transposed(self, E: Any) -> Any:
         """Return Xᵀ E over the training rows."""
+        return self.sums(self.train_rows(E))
 
     def last_column(self, blocks: list[Any] | None, images: list[Any]) -> Any:
         """Return the last block column of the scatter of the images."""
+        train = [self.train_rows(piece) for piece in images]
+        return inner(train, train[-1])
 
     def gather(self, matrices: list[Any]) -> list[NDArray[np.float64]]:
         """Return small matrices in the memory of this process."""
+        return matrices
 
     def subspace(self, blocks: list[Any] | None, images: list[Any], columns: list[Any]) -> Subspace:
         """Return the subspace of blocks, or the whole row space, with block columns of the scatter."""
@@ -66,57 +92,6 @@ class SampleMatrices(Protocol):
 
     def lift(self, blocks: Any, C: NDArray) -> NDArray:
         """Return [V₁ V₂ …] C (D × d), for the directions of blocks or for the features themselves."""
-
-
-class SampleArrays(SampleMatrices):
-    """Sample matrices in memory, for scaled rows X and the numbers of the training rows, None for all."""
-
-    def __init__(self, X: "ScaledRows", rows: NDArray | None):
-        self.X, self.rows = X, rows
-
-    @property
-    def is_narrow(self) -> bool:
-        return self.X.is_narrow
-
-    def dense(self) -> NDArray:
-        return self.X.toarray()
-
-    def random(self, width: int, seed: int) -> NDArray:
-        n = self.X.shape[0] if self.rows is None else len(self.rows)
-        return random_columns(seed, 0, n, width).astype(self.X.dtype)
-
-    def side_by_side(self, pieces: list[NDArray]) -> NDArray:
-        return np.hstack(pieces)
-
-    def train_rows(self, E: NDArray) -> NDArray:
-        return E if self.rows is None else E[self.rows]
-
-    def sums(self, B: NDArray) -> NDArray:
-        return self.X.product_transposed(self._for_all_rows(B))
-
-    def leading(self, sums: NDArray, number: int) -> NDArray:
-        return leading(sums, number)
-
-    def next_block(self, blocks: list[Block], sums: NDArray) -> Block:
-        return next_block(blocks, sums)
-
-    def is_empty(self, block: Block) -> bool:
-        return block.directions.shape[1] == 0
-
-    def product(self, block: Block) -> NDArray:
-        return self.X.product(block.directions)
-
-    def product_transposed(self, E: NDArray) -> NDArray:
-        return self.sums(self.train_rows(E))
-
-    def last_column(self, blocks: list[Block] | None, images: list[NDArray]) -> NDArray[np.float64]:
-        train = [self.train_rows(piece) for piece in images]
-        return inner(train, train[-1])
-
-    def gather(self, matrices: list[NDArray[np.float64]]) -> list[NDArray[np.float64]]:
-        return matrices
-
-    def lift(self, blocks: Any, C: NDArray) -> NDArray:
         return C if blocks is None else combine([block.directions for block in blocks], C)
 
     def _for_all_rows(self, B: NDArray) -> NDArray:
@@ -128,7 +103,7 @@ class SampleArrays(SampleMatrices):
         return found
 
 
-class DualSampleArrays(SampleArrays):
+class DualSampleMatrices(SampleMatrices):
     """Sample matrices for fewer rows than columns: directions Xᵀ A are represented by A, a sample matrix.
 
     Blocks have orthonormal A, and images K A with K = X Xᵀ. With AᵀKA = R diag(t) Rᵀ, the directions Xᵀ A R/√t are
@@ -137,7 +112,7 @@ class DualSampleArrays(SampleArrays):
     Parameters
     ----------
     X, rows
-        See :class:`SampleArrays`.
+        See :class:`SampleMatrices`.
     whole : bool
         Whether to use all directions.
     formed : bool

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flrml.ridge.remote_rows import RemoteRows
-from flrml.ridge.sample_matrices import DualSampleArrays, SampleArrays, SampleMatrices
+from flrml.ridge.sample_matrices import DualSampleMatrices, SampleMatrices
 from flrml.rows import gram, is_sparse, product, product_transposed, row_blocks
 from flrml.rows.binary import BinaryRows
 from flrml.rows.wide import is_wide
@@ -97,8 +97,8 @@ class ScaledRows:
         """Return the operations on sample matrices, with the given training rows or all of them."""
         few = self.shape[0] <= EXACT_ROWS
         if self.is_narrow or not (few or self.has_many_columns):
-            return SampleArrays(self, rows)
-        return DualSampleArrays(self, rows, few, is_wide(self.shape))
+            return SampleMatrices(self, rows)
+        return DualSampleMatrices(self, rows, few, is_wide(self.shape))
 
     def toarray(self) -> Any:
         """Return the rows as a dense matrix."""

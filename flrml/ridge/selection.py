@@ -41,16 +41,8 @@ from flrml.rows.wide import is_wide, with_inner_products
 class Trial:
     """A candidate and its evaluation on validation rows.
 
-    Attributes
-    ----------
-    candidate : Candidate
-        The candidate.
-    score, standard_error : float
-        Share of correct decisions, and its standard error.
-    fold_scores : ndarray
-        Share of correct decisions in each fold.
-    decisions, neighbour_purity : ndarray
-        Share of correct decisions and neighbour purity of each group, weighted by the size of the group.
+    ``score`` is the share of correct decisions, ``fold_scores`` that of each fold; ``decisions`` and
+    ``neighbour_purity`` are those of each group, weighted by its size.
     """
 
     candidate: Candidate
@@ -276,7 +268,8 @@ def _choose(
         simple = _try_discriminants(selection, default, discriminants, given, policy)
         if given["rounds"] == "auto" and not unsupervised:
             rivals = selection.score([replace(simple.candidate, rounds=policy.rounds)])
-    if unsupervised and (simple is None or _is_close_to_cosine(selection, simple, policy)):
+    bound = policy.cosine_error_ratio * selection.error_rate(None) if unsupervised and simple is not None else 0.0
+    if unsupervised and (simple is None or selection.error_rate(simple.candidate) > bound):
         large = selection.folds[0].solver(True).ridges()[-1]
         ridges = [large / 10, large * 10] if given["ridge"] == "auto" else [default.ridge]
         starts = [replace(default, ridge=ridge, form=form) for form in unsupervised for ridge in ridges]
@@ -287,11 +280,6 @@ def _choose(
     if unsupervised and simple is not None and selection.loss(simple.candidate) > 1:
         simple = None  # worse than the cosine of X, so it is not preferred
     return prefer_simple(trials, simple, policy, policy.standard_errors_to_switch)[0]
-
-
-def _is_close_to_cosine(selection: Selection, simple: Trial, policy: SearchPolicy) -> bool:
-    error, cosine_error = selection.error_rate(simple.candidate), selection.error_rate(None)
-    return error > policy.cosine_error_ratio * cosine_error
 
 
 def _try_discriminants(

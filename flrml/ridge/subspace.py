@@ -41,28 +41,16 @@ MAX_START_COLUMNS = 150  # with more classes, blocks start from the leading dire
 
 @dataclass(frozen=True)
 class Subspace:
-    """Rows of X in p orthonormal directions of the feature space.
+    """Rows of X in p orthonormal directions of the feature space."""
 
-    Attributes
-    ----------
-    images : sample matrix of shape (n, p)
-        All rows in these directions, not only the training rows.
-    matrices : SampleMatrices
-        The data.
-    columns : list of small matrices
-        Block columns of the upper triangle of the scatter, in memory or at workers.
-    blocks
-        The directions; None if they are the features themselves.
-    """
-
-    images: Any
+    images: Any  # a sample matrix (n × p): all rows in these directions, not only the training rows
     matrices: "SampleMatrices"
-    columns: list[Any]
-    blocks: Any
+    columns: list[Any]  # block columns of the upper triangle of the scatter, in memory or at workers
+    blocks: Any  # the directions; None if they are the features themselves
 
     @cached_property
     def scatter(self) -> NDArray[np.float64]:
-        """EᵀE of the images E of the training rows."""
+        """Return Zᵀ K Z in float64, without a copy of Z in another type."""
         return assemble(self.matrices.gather(self.columns))
 
     def lift(self, C: NDArray) -> NDArray:

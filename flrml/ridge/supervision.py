@@ -106,7 +106,7 @@ class Labels(Supervision):
         return means.T @ means, means.T @ self.contrasts @ means
 
     def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
-        """Pairs of anchors with their nearest positives and negatives, weighted by the triplets they violate.
+        """Return pairs of anchors with their nearest positives and negatives, weighted by violated triplets.
 
         All rows that have positives and negatives are anchors, or MAX_ANCHORS of them.
         """
@@ -174,7 +174,7 @@ class Triplets(Supervision):
         return np.zeros_like(G), (G + G.T) / 2
 
     def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
-        """Pairs of the triplets that the metric violates, or satisfies by less than the margin."""
+        """Return pairs of the triplets that the metric violates, or satisfies by less than the margin."""
         i, j, k = self.triplets.T
         similarity = np.column_stack((dots(Y, i, j), dots(Y, i, k)))
         return inside_margin(i, np.column_stack((j, k)), similarity, margin)
@@ -226,6 +226,6 @@ def class_contrasts(size: NDArray, objects: NDArray) -> NDArray[np.float64]:
 
 
 def _members(number: NDArray, dtype: Any) -> sp.csr_matrix:
-    """Indicator of each row's number."""
+    """Return the indicator of each row's number."""
     n = len(number)
     return sp.csr_matrix((np.ones(n, dtype=dtype), number, np.arange(n + 1)))

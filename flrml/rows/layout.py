@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from flrml.rows.binary import BinaryRows
 from flrml.rows.threads import slices
 
-BLOCK_BYTES = 64 * 2**20  # size of a block of rows
+ROW_BLOCK_BYTES = 64 * 2**20  # size of a block of rows
 OCCURRING_SHARE = 0.9  # if more columns than this share have entries, leaving out the others does not pay
 
 
@@ -83,7 +83,7 @@ def take_rows(X: Any, rows: NDArray) -> Any:
     return X.take(rows) if isinstance(X, BinaryRows) else X[rows]
 
 
-def row_blocks(X: Any, max_bytes: int = BLOCK_BYTES) -> Iterator[slice]:
+def row_blocks(X: Any, max_bytes: int = ROW_BLOCK_BYTES) -> Iterator[slice]:
     """Yield slices that walk over the rows of X, in blocks of about ``max_bytes``."""
     n, n_columns = X.shape
     per_row = 12 * X.nnz / max(n, 1) if is_sparse(X) else n_columns * np.dtype(X.dtype).itemsize

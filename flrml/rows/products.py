@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from flrml.rows import csr
 from flrml.rows.binary import RunRows, n_sums, running_sums, running_sums_transposed
-from flrml.rows.layout import BLOCK_BYTES, RowOperator, is_sparse, occurring_columns, on_disk, row_blocks
+from flrml.rows.layout import ROW_BLOCK_BYTES, RowOperator, is_sparse, occurring_columns, on_disk, row_blocks
 from flrml.rows.threads import has_one_blas_thread, in_threads, n_threads, share, slices
 
 ONES_FOR_RUNS = 10  # ones per column from which products run by run are faster
@@ -85,7 +85,7 @@ def add_product_transposed(out: NDArray, X: Any, C: NDArray) -> None:
     columns = columns if occurring is None else columns[occurring]
     n_columns = columns.shape[0]
     # The same blocks for any number of threads.
-    step = max(1, BLOCK_BYTES // 32 // (C.shape[1] * out.itemsize))
+    step = max(1, ROW_BLOCK_BYTES // 32 // (C.shape[1] * out.itemsize))
 
     def add(block: slice) -> None:
         out[block if occurring is None else occurring[block]] += columns[block] @ C
@@ -128,7 +128,7 @@ def gram_of_columns(X: Any) -> NDArray[np.float64]:
     if isinstance(X, RowOperator):
         return X.gram_of_columns()
     G = np.zeros((X.shape[1], X.shape[1]))
-    step = max(1, BLOCK_BYTES // max(8 * X.shape[1], 1))
+    step = max(1, ROW_BLOCK_BYTES // max(8 * X.shape[1], 1))
     for block in slices(X.shape[0], step):
         rows = X[block].toarray() if is_sparse(X) else X[block]
         rows = rows.astype(np.float64)
@@ -163,4 +163,4 @@ def _by_runs(X: Any) -> bool:
 def _run_blocks(X: RunRows) -> Iterator[slice]:
     """Yield slices of rows for products run by run, many more at once than if they were CSR matrices."""
     per_row = 32 * len(X.runs) / max(X.shape[0], 1)
-    yield from slices(X.shape[0], max(1, int(2 * BLOCK_BYTES / max(per_row, 1))))
+    yield from slices(X.shape[0], max(1, int(2 * ROW_BLOCK_BYTES / max(per_row, 1))))

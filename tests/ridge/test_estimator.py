@@ -120,6 +120,22 @@ def test_rounds_lower_the_hinge(digits):
     assert model.history_[-1] < model.history_[0]
 
 
+def test_a_callback_follows_the_rounds(digits):
+    X, y = digits[:2]
+    seen = []
+
+    def follow(model):
+        seen.append((model.n_iter_, len(model.history_), model.transform(X[:5])))
+
+    given = {"ridge": 1.0, "within": 0.0, "local": 0.5, "random_state": 0}
+    final = RidgeFLRML(10, **given, rounds=3).fit(X, y, callback=follow)
+    assert [entry[:2] for entry in seen] == [(1, 0), (2, 1), (3, 2), (4, 3)]
+    for rounds, (_, _, embedded) in enumerate(seen):
+        expected = RidgeFLRML(10, **given, rounds=rounds).fit(X, y)
+        np.testing.assert_array_equal(embedded, expected.transform(X[:5]))
+        np.testing.assert_array_equal(final.history_[:rounds], expected.history_)
+
+
 def test_triplets_teach_as_labels_do(either, digits):
     X, y, X_test, y_test = digits
     model = RidgeFLRML(20, random_state=0).fit(X, triplets=draw_triplets(y, 20, 0))

@@ -10,7 +10,7 @@ from flrml import draw_triplets
 from flrml.ridge import scaling, subspace
 from flrml.ridge.arrays import combine, inner, random_columns
 from flrml.ridge.krylov import Krylov, next_block
-from flrml.ridge.sample_matrices import DualSampleArrays, SampleArrays
+from flrml.ridge.sample_matrices import DualSampleMatrices, SampleMatrices
 from flrml.ridge.scaling import ScaledRows
 from flrml.ridge.subspace import Shape, assemble, build_subspace
 from flrml.ridge.supervision import Labels, Triplets
@@ -58,12 +58,12 @@ def test_the_shape_decides_whether_the_whole_row_space_is_taken():
         matrices = unscaled(X).matrices(None)
         return type(matrices), matrices.is_narrow
 
-    assert chosen(np.empty((5000, 150))) == (SampleArrays, True)
-    assert chosen(sp.random(5000, 190, 0.5, format="csr")) == (SampleArrays, True)
-    assert chosen(sp.random(5000, 190, 0.01, format="csr")) == (SampleArrays, False)
-    assert chosen(np.eye(300, 5000)) == (DualSampleArrays, True)
-    assert chosen(sp.eye(3000, 10_000, format="csr")) == (DualSampleArrays, False)
-    assert chosen(np.empty((3000, 5000))) == (SampleArrays, False)
+    assert chosen(np.empty((5000, 150))) == (SampleMatrices, True)
+    assert chosen(sp.random(5000, 190, 0.5, format="csr")) == (SampleMatrices, True)
+    assert chosen(sp.random(5000, 190, 0.01, format="csr")) == (SampleMatrices, False)
+    assert chosen(np.eye(300, 5000)) == (DualSampleMatrices, True)
+    assert chosen(sp.eye(3000, 10_000, format="csr")) == (DualSampleMatrices, False)
+    assert chosen(np.empty((3000, 5000))) == (SampleMatrices, False)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -109,7 +109,7 @@ def test_more_blocks_come_closer_to_ridge_regression(only_krylov, text, monkeypa
     assert errors[-1] < 0.03 < errors[0] / 3
 
 
-def test_held_out_rows_take_no_part(only_krylov, long_rows):
+def test_validation_rows_take_no_part(only_krylov, long_rows):
     X, y = long_rows
     rows = np.arange(0, 500, 3)
     other = X.copy()
@@ -123,7 +123,7 @@ def test_held_out_rows_take_no_part(only_krylov, long_rows):
 def test_the_directions_are_orthonormal_whatever_the_rank(rank, n, seed):
     random = np.random.RandomState(seed)
     X = random.standard_normal((n, rank)) @ random.standard_normal((rank, 50))
-    krylov = Krylov(SampleArrays(unscaled(X), None))
+    krylov = Krylov(SampleMatrices(unscaled(X), None))
     start = np.hstack((X[:, :3], X[:, :2], np.zeros((n, 1))))  # columns that depend on one another
     krylov.extend(X.T @ start, 5)
     V, E = np.hstack([block.directions for block in krylov.blocks]), np.hstack(krylov.images)

@@ -25,8 +25,8 @@ ENTRIES = {
 }
 READERS = {"digits": "datasets.bundled", "shapes10-16": "datasets.modelnet.shapes"}
 # Imports each module in a process of its own and says what it imported. The packages of flrml are empty here: what
-# their __init__ imports besides does not bear on the module's results. So are the registries: an entry is a
-# parameter of the rules.
+# their __init__ imports besides does not bear on the module's results; only that of flrml.rows is imported from. So
+# are the registries: an entry is a parameter of the rules.
 TRACE = """
 import importlib, os, pathlib, sys, types
 import numpy, scipy.sparse, scipy.linalg, sklearn.utils, sklearn.neighbors  # once for all
@@ -45,7 +45,7 @@ for wanted in sys.argv[2:]:
     if os.fork() == 0:
         for init in root.rglob("__init__.py"):
             name = ".".join(init.parent.relative_to(root.parent).parts)
-            if name != "flrml." + wanted:
+            if name not in ("flrml." + wanted, "flrml.rows"):
                 sys.modules[name] = Empty(name)
                 sys.modules[name].__path__ = [str(init.parent)]
         for registry in ("flrml.methods", "flrml.datasets.registry"):

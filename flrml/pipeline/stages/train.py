@@ -120,9 +120,6 @@ def used_parameters(estimator: Any, spectrum: Spectrum | None, triplets: Any, n:
         for name, value in found.items()
         if used.get(name, "auto") == "auto" and isinstance(value, float | int)
     }
-    # Of an array, such as an intercept, it counts whether it is used.
-    arrays = {name: value for name, value in found.items() if used.get(name) == "auto" and name not in chosen}
-    chosen |= {name: bool(np.any(value)) for name, value in arrays.items()}
     used |= chosen
     if spectrum is not None:
         used |= {"max_rank": spectrum.settings["max_rank"], "rank": spectrum.rank}
