@@ -1,4 +1,4 @@
-"""Write files whole or not at all: under a temporary name first, flushed to disk, then renamed."""
+"""Write files atomically: to a temporary name next to their place, flushed to disk, then renamed."""
 
 import json
 import os
@@ -19,7 +19,7 @@ PathLike = str | os.PathLike
 
 @contextmanager
 def atomic_write(path: PathLike) -> Iterator[Path]:
-    """Give a temporary path to write to, which replaces ``path`` when the block succeeds.
+    """Yield a temporary path to write to, which replaces ``path`` when the block succeeds.
 
     The temporary file of a killed process is overwritten by the next writer.
     """
@@ -37,14 +37,14 @@ def atomic_write(path: PathLike) -> Iterator[Path]:
 
 @contextmanager
 def atomic_folder(path: PathLike, owned: Collection[str]) -> Iterator[Path]:
-    """Give a temporary folder to fill, which replaces the folder ``path`` when the block succeeds.
+    """Yield a temporary folder to fill, which replaces the folder ``path`` when the block succeeds.
 
     Parameters
     ----------
     path : path
         Folder to write.
     owned : collection of str
-        Names that an existing folder may hold. Any other name raises FileExistsError: the folder is not ours.
+        Names that an existing folder may hold. Any other name raises FileExistsError.
     """
     path = Path(os.path.abspath(path))
     temporary, replaced = path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.old")

@@ -129,9 +129,12 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             For ``"bilinear"``: a similarity that is not symmetric has no distance.
         """
         self._require_distance("pair_score")
-        if self.metric == "cosine":
-            return np.sqrt(np.maximum(2 - 2 * self.pair_score(pairs), 0))
-        return _distances(*self._embed_pairs(pairs))
+        first, second = self._embed_pairs(pairs)
+        if self.metric == "euclidean":
+            return _distances(first, second)
+        first, second = normalize(first), normalize(second)
+        zero = (_inner_products(first, first) == 0) | (_inner_products(second, second) == 0)
+        return np.where(zero, np.sqrt(2), _distances(first, second))
 
     def get_mahalanobis_matrix(self) -> NDArray:
         """Return LᵀL, the matrix of the learned inner product xᵀ LᵀL x' and of the distance ‖L x − L x'‖.
@@ -162,7 +165,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _embed_pairs(self, pairs: Any) -> tuple[Any, Any]:
         """Return the embedded first and second rows of pairs."""
         check_is_fitted(self)
-        if isinstance(pairs, tuple):
+        if isinstance(pairs, tuple) and len(pairs) == 2 and all(hasattr(part, "shape") for part in pairs):
             first, second = pairs
             if first.shape != second.shape:
                 raise ValueError(f"both matrices of pairs must have one shape, got {first.shape}, {second.shape}")

@@ -35,7 +35,8 @@ def test_pairs_are_compared_by_the_learned_metric(Estimator, digits):
     first[3] = 0
     expected = [literal_score(model, x, other) for x, other in zip(first, second, strict=True)]
     pairs = np.stack((first, second), axis=1)
-    for given in (pairs, pairs.tolist(), (first, second), (sp.csr_matrix(first), sp.csr_matrix(second))):
+    nested = tuple((tuple(x), tuple(other)) for x, other in pairs.tolist())
+    for given in (pairs, nested, (first, second), (sp.csr_matrix(first), sp.csr_matrix(second))):
         np.testing.assert_allclose(model.pair_score(given), expected, atol=1e-10)
     if model.metric == "bilinear":
         with pytest.raises(ValueError, match="OASIS learns a similarity, which has no distance; use pair_score"):
@@ -44,6 +45,9 @@ def test_pairs_are_compared_by_the_learned_metric(Estimator, digits):
     distances = -np.array(expected) if model.metric == "euclidean" else np.sqrt(2 - 2 * np.array(expected))
     np.testing.assert_allclose(model.pair_distance(pairs), distances, atol=1e-7)
     np.testing.assert_allclose(model.pair_distance((sp.csr_matrix(first), second)), distances, atol=1e-7)
+    assert model.pair_distance((second.astype(np.float32), second)).max() < 1e-5, (
+        "rows have no distance to themselves"
+    )
 
 
 @pytest.mark.parametrize("bad", ["shape", "lengths"])

@@ -52,7 +52,7 @@ class _LinearClassifier(Baseline):
         # The classifiers depend only on inner products, which scikit-learn forms each time for few wide rows.
         E = with_inner_products(gram(X)) if is_wide(X.shape) else X
         correct = dict.fromkeys(ValidatedMetric.CHOICES, 0.0)
-        for rows, validation in split_labels(label, groups, random):
+        for rows, validation in split_labels(label, self._check_groups(X, groups), random):
             if len(np.unique(label[rows])) > 1:
                 W = self._coefficients(E[rows], label[rows], random).T
                 Y, Y_validation = E[rows] @ W, E[validation] @ W
