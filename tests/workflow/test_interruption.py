@@ -17,6 +17,7 @@ from tests.workflow.project import Project
 
 pytestmark = pytest.mark.slow
 KILLS = 10
+SECONDS = 8.0  # after the first job has started, within which a signal is sent
 
 
 def start(project: Project, *targets: str) -> subprocess.Popen:
@@ -30,6 +31,12 @@ def start(project: Project, *targets: str) -> subprocess.Popen:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
+
+def has_started(project: Project, number: int) -> bool:
+    """Whether the given run has started its jobs, or had none."""
+    said = (project.folder / "killed.log").read_text()
+    return len(re.findall(r"^\d+ jobs: |^Nothing to be done", said, re.MULTILINE)) >= number
 
 
 def processes() -> dict[int, list[int]]:
@@ -79,24 +86,29 @@ def assert_same_runs(project: Project, finished: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("whom", "how"),
+    ("whom", "how", "times"),
     [
-        ("group", signal.SIGKILL),
-        ("parent", signal.SIGKILL),
-        ("children", signal.SIGKILL),
-        ("group", signal.SIGTERM),
-        ("group", signal.SIGINT),
+        ("group", signal.SIGKILL, 20),
+        ("parent", signal.SIGKILL, 5),
+        ("children", signal.SIGKILL, 5),
+        ("group", signal.SIGTERM, 5),
+        ("group", signal.SIGINT, 5),
     ],
 )
-def test_signals_at_random_moments_change_nothing(finished, fresh, whom, how):
+def test_signals_at_random_moments_change_nothing(finished, fresh, whom, how, times):
     moments = random.Random(0)
     sent = 0
-    for _ in range(KILLS):
+    for number in range(times):
+        models = sorted(fresh.results.glob("runs/*/*/*/model.npz"))
+        for path in moments.sample(models, len(models) // 2):  # so that trainings are repeated
+            path.unlink()
         process = start(fresh)
-        time.sleep(moments.uniform(3, 9))
+        while process.poll() is None and not has_started(fresh, number + 1):
+            time.sleep(0.05)
+        time.sleep(moments.uniform(0, SECONDS))
         sent += interrupt(process, whom, how)
         fresh.run("--unlock")
-    assert sent
+    assert sent > times / 2
     fresh.run("--rerun-incomplete")
     assert fresh.numbers() == finished.numbers()
     assert_same_runs(fresh, finished)

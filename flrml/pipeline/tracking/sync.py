@@ -43,7 +43,6 @@ PARENT = "mlflow.parentRunId"
 MOST_METRICS = 1000  # of one request
 SUFFIXES = {"figures": (".png", ".pdf", ".csv"), "tables": (".md", ".csv")}
 INTERRUPTED = "its training was interrupted"
-SECONDS = 60  # that a store may take for one run before the process ends itself
 
 
 @dataclass
@@ -62,12 +61,10 @@ class Sync:
     ----------
     results : path
         A results folder that ``experiment.json`` describes.
-    deadline : callable, optional
-        Called with the seconds within which it should be called again, 0 at the end.
     """
 
-    def __init__(self, results: str | os.PathLike, deadline: Callable[[int], object] = lambda seconds: None):
-        self.results, self.deadline = Path(results), deadline
+    def __init__(self, results: str | os.PathLike):
+        self.results = Path(results)
         self.about = read_json(self.results / EXPERIMENT)
         name, uri = self.about["experiment"], tracking_uri(self.about["tracking_uri"])
         self.store = Store(uri, name, self.results / "mlflow.lock")
@@ -88,7 +85,6 @@ class Sync:
             return
         try:
             with self.store.lock:
-                self.deadline(SECONDS)
                 if not self.opened:
                     self.store.open()
                 self._log(changed, final=final, everything=final or not self.opened)
@@ -97,8 +93,6 @@ class Sync:
             self.files.clear()  # all is compared again the next time
             self.opened = False
             raise
-        finally:
-            self.deadline(0)
 
     def runs(self, *terms: str) -> list[Any]:
         """Return the runs that this folder has logged and that meet all terms."""
@@ -133,7 +127,6 @@ class Sync:
             key = self.key(identify(folder)[0])
             runs = found.pop(key, []) if everything else self.runs(f"tags.`{KEY}` = '{key}'")
             logged[folder] = self._log_folder(folder, runs, final=final)
-            self.deadline(SECONDS)
         if final:
             parents = self._log_parents({folder: run for folder, run in logged.items() if run}, found)
             count = sum(run is not None for run in (*logged.values(), *parents))
@@ -323,7 +316,6 @@ class Sync:
         client = self.store.client
         for path in files:
             client.log_artifact(run_id, str(path), path.parent.name)
-            self.deadline(SECONDS)
         config = yaml.safe_dump(self.about["config"], sort_keys=False, allow_unicode=True)
         packages = sorted({f"{found.name}=={found.version}" for found in distributions()}, key=str.lower)
         head = f"# {platform.platform()}, Python {platform.python_version()}"

@@ -35,11 +35,11 @@ def serve(config: str, port: str = PORT) -> int:
     if not port.isdigit() or not 0 < int(port) < 2**16:
         print(f"port must be a number from 1 to 65535, got {port!r}: make ui PORT=5001", file=sys.stderr)
         return 2
-    if _is_taken(port):
+    store, _ = open_store(config)
+    if store.local and _is_taken(port):
         other = int(port) % 65535 + 1
         print(f"port {port} is in use by another program: choose one with `make ui PORT={other}`", file=sys.stderr)
         return 1
-    store, _ = open_store(config)
     _say_where(f"http://{ADDRESS}:{port}" if store.local else store.uri, store)
     if not store.local:
         return 0
