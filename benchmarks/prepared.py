@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from flrml.datasets import prepare
-from flrml.datasets.availability import missing_files
 from flrml.exceptions import DatasetError
+from flrml.pipeline.config import at_hand
 
 HELD_OUT = {"holdout": 0.2}  # of the training file, if that of the test part is missing
 
@@ -24,7 +24,9 @@ def prepared(name: str) -> Iterator[Path | None]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / name
         try:
-            prepare(name, path, options=HELD_OUT if missing_files(name) else {})
+            prepare(
+                name, path, options=HELD_OUT if at_hand.missing_files(name, None, None, at_hand.has_file) else {}
+            )
         except DatasetError as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
             yield None

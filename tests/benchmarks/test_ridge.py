@@ -45,7 +45,7 @@ def test_a_data_set_is_prepared_from_its_raw_files_if_it_is_not_at_hand(tmp_path
 def test_a_data_set_without_raw_files_is_left_out_by_name(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("FLRML_RAW_DIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("flrml.datasets.availability.answers", lambda url: False)
+    monkeypatch.setattr("flrml.pipeline.config.at_hand.has_file", lambda url: False)
     monkeypatch.setattr("flrml.datasets.download.download", _offline)
     with prepared("tdt2") as folder:
         assert folder is None

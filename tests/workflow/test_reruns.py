@@ -174,7 +174,7 @@ def test_what_the_registry_says_of_a_method_retrains_that_method(project):
     project.edit(
         "methods.py",
         '".baselines.controls.CosineControl", 4',
-        '".baselines.controls.CosineControl", 4, labels=True',
+        '".baselines.controls.CosineControl", 4, takes_labels=True',
     )
     planned = project.planned()
     assert (planned["train"], planned["sweep"], planned["prepare"]) == (2, 0, 0)
