@@ -6,7 +6,7 @@ part) of r8 and mnist5k at SVD rank 500 and 100 directions; numbers of iteration
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -59,7 +59,7 @@ class Method:
     @property
     def metric(self) -> str:
         """How its embedded rows are compared: "cosine", "euclidean" or "bilinear"."""
-        return self.estimator.metric
+        return getattr(self.estimator, "metric", "cosine")
 
     @property
     def accepts(self) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ class Method:
     @property
     def takes_dask(self) -> bool:
         """Whether ``fit`` takes dask arrays."""
-        return self.estimator.takes_dask
+        return getattr(self.estimator, "takes_dask", False)
 
     @property
     def training_entry(self) -> dict[str, Any]:
@@ -161,6 +161,20 @@ def build(name: str, **overrides: Any) -> Any:
             hint = f"{suggest(parameter, method.accepts)}; choose from {', '.join(method.accepts)}"
             raise ValueError(f"method {name!r} has no parameter {parameter!r}{hint}")
     return method.estimator(**(method.parameters | overrides))
+
+
+def add_methods(configured: Mapping[str, Mapping[str, Any]]) -> None:
+    """Register the classes from outside flrml that the methods of a resolved configuration name.
+
+    Parameters
+    ----------
+    configured : mapping
+        Entries of methods; one with a ``class`` is registered as its ``method``.
+    """
+    for entry in configured.values():
+        if "class" in entry:
+            name = entry["method"]
+            METHODS[name] = Method(name, name, entry["class"], 4)
 
 
 def suggest(word: str, choices: Iterable[str]) -> str:

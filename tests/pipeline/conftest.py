@@ -17,10 +17,15 @@ def database(tmp_path_factory):
     return f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}"
 
 
-@pytest.fixture
-def folder(database, request, tmp_path, monkeypatch):
-    """A results folder whose experiment is the test's own."""
+@pytest.fixture(autouse=True)
+def _no_other_store(monkeypatch):
+    """MLflow sets this variable when a test loads a model, and it would win over the store of the next test."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+@pytest.fixture
+def folder(database, request, tmp_path):
+    """A results folder whose experiment is the test's own."""
     return Folder(tmp_path / "results", database, request.node.name.translate({ord("["): "-", ord("]"): ""}))
 
 

@@ -18,6 +18,13 @@ def test_a_second_run_does_nothing(project):
     assert "Nothing to be done" in project.run()
 
 
+def test_a_deleted_result_is_made_again(project):
+    (project.results / "runs/digits/cosine/seed0/metrics.json").unlink()
+    (project.results / "sweeps/margin/digits/flrml/0.5/point.json").unlink()
+    planned = project.planned()
+    assert (planned["evaluate"], planned["sweep"], planned["train"]) == (1, 1, 0)
+
+
 def test_an_added_sweep_point_runs_only_itself(project):
     config = copy.deepcopy(TINY)
     config["figures"]["margin"]["ratios"].append(2.0)

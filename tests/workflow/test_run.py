@@ -173,3 +173,34 @@ def test_splits_of_training_parts_are_planned_like_data_sets(fresh):
     planned = fresh.planned(config=study)
     assert (planned["prepare"], planned["train"], planned["evaluate"]) == (3, 6, 6)
     assert [rule for rule in planned if rule.startswith(("table", "figure"))] == ["table_splits"]
+
+
+MINE = """
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+
+
+class Mine(TransformerMixin, BaseEstimator):
+    def __init__(self, n_components=2):
+        self.n_components = n_components
+
+    def fit(self, X, y):
+        self.components_ = np.eye(X.shape[1])[: self.n_components]
+        return self
+
+    def transform(self, X):
+        return X @ self.components_.T
+"""
+
+
+def test_a_method_from_outside_is_trained_without_an_entry_in_the_registry(fresh):
+    (fresh.work / "mypackage.py").write_text(MINE)
+    methods = {"mine": {"class": "mypackage.Mine", "grid": {"n_components": [10, 30]}}, "cosine": {}}
+    config = TINY | {"methods": methods, "figures": {"pareto": {}}, "common": {}}
+    config["datasets"] = {"digits": TINY["datasets"]["digits"]}
+    fresh.run(config=config)
+    results = {path.parts[-3]: json.loads(path.read_text()) for path in fresh.results.rglob("metrics.json")}
+    assert results["mine,n_components=10"]["accuracy"] < results["mine,n_components=30"]["accuracy"]
+    assert {run["status"] for run in fresh.runs()} == {"FINISHED"}
+    (fresh.work / "mypackage.py").write_text(MINE.replace("[: self", "[:: -1][: self"))
+    assert fresh.planned(config=config)["train"] == 2

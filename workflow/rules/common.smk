@@ -1,5 +1,6 @@
 # The checked configuration, and functions that name files; shared by all rules.
 import os
+import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from flrml.pipeline.stages.logs import summary_lines
 from flrml.pipeline.sources import source_files
 from flrml.pipeline.layout import METRICS, MODEL, SWEEPS, TRAINING
 
+sys.path.append(os.getcwd())  # for methods in the working folder; jobs have it in PYTHONPATH
 try:
     config = resolve(config, workflow.source_path("../schemas/config.schema.yaml"))
     RAW_DIR = os.environ.get("FLRML_RAW_DIR") or config["raw_dir"]
@@ -40,9 +42,9 @@ method_of = partial(result_files.method_of, config)
 methods_of = partial(result_files.methods_of, config)
 run_files = partial(result_files.run_files, config)
 sweep_files = partial(result_files.sweep_files, config)
-# Jobs in a conda environment find flrml in the working copy too.
-if (ROOT / "flrml").is_dir():
-    os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
+# Jobs in a conda environment find flrml in the working copy, and all jobs find methods in the working folder.
+found = [str(ROOT) if (ROOT / "flrml").is_dir() else None, os.environ.get("PYTHONPATH"), os.getcwd()]
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, found))
 # Cores of this machine that a run may use, or on a cluster the most that one submission may.
 # Drawing the graph needs none.
 try:
@@ -66,7 +68,8 @@ def sources(*modules):
 
 def method_sources(method, *modules):
     """Return the source files that a training of a method depends on."""
-    return sources(method_of(method).estimator.__module__.removeprefix("flrml."), *modules)
+    estimator = method_of(method).estimator.__module__
+    return sorted({*source_files(estimator, deferred=config["dask_scheduler"] is not None), *sources(*modules)})
 
 
 def prepared_meta(wildcards):

@@ -3,13 +3,14 @@ from flrml.compat import lift_job_rate_limit
 from flrml.pipeline.tracking.experiment import Follower, hide_credentials
 
 hide_credentials()
+# The result file of every run in MLflow: of each training and of each point of a sweep.
+RUNS = [path for dataset in DATASETS for path in run_files(dataset)]
+RUNS += [path for sweep in SWEEPS for path in sweep_files(sweep)]
 
 
 def describe_experiment():
     """Return the configuration, the result file of every run in MLflow, and a file of every figure and table."""
-    trainings = [path for dataset in DATASETS for path in run_files(dataset)]
-    points = [path for sweep in SWEEPS for path in sweep_files(sweep)]
-    return config, trainings + points, [*FIGURE_FILES, *TABLE_FILES]
+    return config, RUNS, [*FIGURE_FILES, *TABLE_FILES]
 
 
 FOLLOWER = Follower(RESULTS, describe_experiment)

@@ -1,9 +1,11 @@
 from pathlib import Path
 
+from flrml.methods import add_methods
 from flrml.pipeline.stages.growth import measure_growth
 from flrml.pipeline.stages.logs import logged
 
 with logged(snakemake.log[0]) as say:
+    add_methods(snakemake.config["methods"])
     result = measure_growth(
         snakemake.output[0],
         data=Path(snakemake.input.meta).parent,

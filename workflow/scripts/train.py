@@ -1,9 +1,11 @@
 from pathlib import Path
 
+from flrml.methods import add_methods
 from flrml.pipeline.stages.logs import logged
 from flrml.pipeline.stages.train import train
 
 with logged(snakemake.log[0]) as say:
+    add_methods(snakemake.config["methods"])
     result = train(
         Path(snakemake.output.model).parent,
         data=Path(snakemake.input.meta).parent,

@@ -29,12 +29,14 @@ def expand(config: dict[str, Any]) -> dict[str, Any]:
             }
     methods: dict[str, Any] = {}
     for name, given in config["methods"].items():
-        parameters = {key: value for key, value in (given or {}).items() if key not in ("method", "grid")}
+        parameters = {key: value for key, value in (given or {}).items() if key not in ("method", "grid", "class")}
         method, grid = (given or {}).get("method", name), (given or {}).get("grid", {})
         for values in product(*grid.values()):
             point = dict(zip(grid, values, strict=True))
             label = ",".join([name, *(f"{key}={value}" for key, value in point.items())])
             methods[label] = {"method": method, "parameters": parameters | point}
+            if "class" in (given or {}):
+                methods[label]["class"] = given["class"]
     return config | {"datasets": datasets, "methods": methods}
 
 

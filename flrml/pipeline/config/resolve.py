@@ -1,6 +1,7 @@
 """Check the configuration of an experiment before any job starts, and fill in defaults."""
 
 from collections.abc import Container, Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,7 +14,7 @@ from flrml.datasets import REGISTRY
 from flrml.datasets.options import resolve as resolve_options
 from flrml.datasets.registry import find_dataset
 from flrml.flrml import FLRML
-from flrml.methods import METHODS, build, suggest
+from flrml.methods import METHODS, add_methods, build, suggest
 from flrml.mflrml import MFLRML
 from flrml.pipeline.config.expansion import expand
 from flrml.pipeline.report.catalog import FIGURES
@@ -59,6 +60,8 @@ def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
         config["datasets"].setdefault("digits", _with_defaults({}, rules["$defs"]["dataset"]))
         config["figures"] = _restricted(config["figures"], config["datasets"], list(config["datasets"])[:1])
     config = expand(config)
+    _check_classes(config["methods"])
+    add_methods(config["methods"])
     _check_results(config["results"])
     _check_names(config)
     return config
@@ -71,6 +74,35 @@ def _check_results(results: str) -> None:
         raise ConfigError(f"results: {results!r} starts with ~, which is not expanded; write the path out")
     if folder in (here, *here.parents, Path.home().resolve()):
         raise ConfigError(f"results: {results!r} is no folder for results alone; name one below, such as results")
+
+
+def _check_classes(methods: dict[str, Any]) -> None:
+    """Check that the classes from outside flrml can be imported and look like estimators."""
+    for label, entry in methods.items():
+        if "class" not in entry:
+            continue
+        key, path = f"methods.{label}.class", entry["class"]
+        if entry["method"] in METHODS and METHODS[entry["method"]].path != path:
+            raise ConfigError(f"{key}: {entry['method']!r} is a method of flrml; choose another name")
+        module, _, name = str(path).rpartition(".")
+        try:
+            found = getattr(import_module(module), name, None)
+        except (ImportError, ValueError) as error:
+            raise ConfigError(
+                f"{key}: cannot import {path!r} ({error}); give module and class, such as mypackage.Mine, "
+                "installed or in the working folder"
+            ) from None
+        if not isinstance(found, type):
+            raise ConfigError(
+                f"{key}: module {module!r} has no class {name!r}{suggest(name, vars(import_module(module)))}"
+            )
+        lacking = [
+            method for method in ("fit", "transform", "get_params") if not callable(getattr(found, method, None))
+        ]
+        if lacking:
+            raise ConfigError(
+                f"{key}: {path} has no method {lacking[0]}; it must be a scikit-learn style transformer"
+            )
 
 
 def load_schema(path: str | Path) -> dict[str, Any]:
@@ -144,7 +176,9 @@ def _check_parameters(config: dict[str, Any]) -> None:
         method, own = entry["method"], entry["parameters"]
         common = {name: value for name, value in config["common"].items() if name in METHODS[method].accepts}
         try:
-            build(method, **(common | own))._validate_params()
+            estimator = build(method, **(common | own))
+            if hasattr(estimator, "_parameter_constraints"):
+                estimator._validate_params()
         except InvalidParameterError as error:
             name = next((name for name in own if repr(name) in str(error)), None)
             place = f"methods.{label}" if name else "common"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from flrml.exceptions import DamagedFileError
 from flrml.files import read_arrays, set_aside, write_arrays
-from flrml.metric import embed
+from flrml.metric import LowRankMetric, embed
 from flrml.rows import is_dask, is_sparse
 
 
@@ -25,12 +25,27 @@ class LearnedMap:
     @classmethod
     def of(cls, estimator: Any) -> "LearnedMap":
         """Return what a fitted estimator has learned."""
+        if not isinstance(estimator, LowRankMetric):
+            return cls._of_other(estimator)
         return cls(
             getattr(estimator, "components_", None),
             estimator.metric,
             getattr(estimator, "similarity_", None),
             getattr(estimator, "intercept_", None),
         )
+
+    @classmethod
+    def _of_other(cls, estimator: Any) -> "LearnedMap":
+        """Return the affine map of a transformer from outside flrml, whose ``transform`` decides what it does."""
+        name, L = type(estimator).__name__, np.asarray(getattr(estimator, "components_", None))
+        if L.ndim != 2:
+            raise TypeError(f"{name} has no matrix components_ after fit; only linear maps are kept")
+        probes = np.vstack([np.zeros(L.shape[1]), np.random.RandomState(0).standard_normal((3, L.shape[1]))])
+        images = np.asarray(estimator.transform(probes.astype(L.dtype)))
+        intercept = images[0]
+        if images.shape[1] != len(L) or not np.allclose(images - intercept, probes @ L.T, rtol=1e-3, atol=1e-5):
+            raise TypeError(f"transform of {name} is not x ↦ components_ x + constant; only such maps are kept")
+        return cls(L, "cosine", None, intercept if intercept.any() else None)
 
     def embed(self, X: Any) -> Any:
         """Embed rows."""

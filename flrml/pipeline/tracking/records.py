@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from flrml.files import read_json
-from flrml.methods import METHODS
+from flrml.methods import METHODS, add_methods
 from flrml.pipeline.layout import METRICS, POINT, SWEEPS
 
 CONTEXTS = {"train": "training", "test": "test"}
@@ -176,6 +176,7 @@ def _curves(points: list[RunRecord], axis: str) -> dict[str, dict[int, float]]:
 
 def of_experiment(config: dict[str, Any], runs: list[RunRecord], files: list[Path]) -> RunRecord:
     """Return the record of a whole experiment, with the best method on every data set."""
+    add_methods(config["methods"])
     studies = {name for name, dataset in config["datasets"].items() if (dataset or {}).get("study")}
     runs = [
         run for run in runs if run.key.split("/")[1] == run.tags["method"] and run.tags["dataset"] not in studies

@@ -156,3 +156,24 @@ def test_a_password_in_the_address_of_the_store_is_refused():
     with pytest.raises(ConfigError, match=r"tracking_uri: must not hold .* MLFLOW_TRACKING_PASSWORD") as error:
         resolve(TINY | {"tracking_uri": "http://me:secret@server:5000"}, SCHEMA)
     assert "secret" not in str(error.value)
+
+
+OUTSIDE = [
+    ("nowhere.Mine", r"^methods\.mine\.class: cannot import 'nowhere\.Mine'"),
+    ("Mine", r"^methods\.mine\.class: cannot import 'Mine'"),
+    ("sklearn.decomposition.PCX", r"^methods\.mine\.class: module 'sklearn\.decomposition' has no class 'PCX'"),
+    ("sklearn.decomposition.fastica", r"has no class 'fastica'"),
+    ("fractions.Fraction", r"^methods\.mine\.class: fractions\.Fraction has no method fit"),
+]
+
+
+@pytest.mark.parametrize(("path", "words"), OUTSIDE)
+def test_a_wrong_path_of_a_class_from_outside_gets_one_line(path, words):
+    with pytest.raises(ConfigError, match=words) as error:
+        resolve(changed("methods/mine", {"class": path}), SCHEMA)
+    assert "\n" not in str(error.value)
+
+
+def test_a_class_from_outside_does_not_take_the_name_of_a_method():
+    with pytest.raises(ConfigError, match=r"^methods\.kissme\.class: 'kissme' is a method of flrml"):
+        resolve(changed("methods/kissme", {"class": "sklearn.decomposition.PCA"}), SCHEMA)

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.decomposition import PCA, KernelPCA
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from flrml import FLRML
 from flrml.methods import build
@@ -44,3 +46,19 @@ def test_a_metric_keeps_its_intercept(tmp_path, digits):
     assert fitted.intercept_.any()
     LearnedMap.of(fitted).save(tmp_path / "model.npz", {})
     np.testing.assert_array_equal(LearnedMap.load(tmp_path / "model.npz").embed(X), fitted.transform(X))
+
+
+@pytest.mark.parametrize("estimator", [PCA(5), NeighborhoodComponentsAnalysis(5, max_iter=2)])
+def test_the_map_of_a_transformer_from_outside_is_its_transform(estimator, digits):
+    X, y = digits[0][:100], digits[1][:100]
+    learned = LearnedMap.of(estimator.fit(X, y))
+    np.testing.assert_allclose(learned.embed(X), estimator.transform(X), rtol=1e-6, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "words"),
+    [(KernelPCA(5), "no matrix components_"), (PCA(5, whiten=True), "is not x ↦ components_ x")],
+)
+def test_a_transformer_that_is_not_its_components_is_refused(estimator, words, digits):
+    with pytest.raises(TypeError, match=words):
+        LearnedMap.of(estimator.fit(digits[0][:100]))

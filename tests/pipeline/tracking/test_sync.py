@@ -184,10 +184,10 @@ def test_a_job_that_raises_is_failed_with_the_error(folder):
 def test_a_result_makes_up_for_a_wrong_verdict(folder, monkeypatch):
     folder.train("a").metrics(0, objective=8.0)
     folder.sync(final=False)
-    monkeypatch.setattr(progress, "_is_locked", lambda file: False)  # as over some network file systems
-    folder.sync(final=False)
+    with monkeypatch.context() as patched:
+        patched.setattr(progress, "_is_locked", lambda file: False)  # as over some network file systems
+        folder.sync(final=False)
     assert folder.states() == {"a": ("KILLED", "false")}
-    monkeypatch.undo()
     folder.sync(final=False)
     assert folder.states() == {"a": ("RUNNING", "pending")}
     folder.write(result("a"))

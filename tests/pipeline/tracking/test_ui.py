@@ -11,7 +11,6 @@ from tests.pipeline.tracked import Folder
 @pytest.fixture
 def config(tmp_path, monkeypatch):
     """A configuration in a project of its own."""
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)  # it would win, and MLflow sets it in other tests
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config.yaml").write_text("experiment: mine\n")
     return "config.yaml"
