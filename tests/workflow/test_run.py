@@ -5,7 +5,6 @@ import csv
 import json
 import re
 import subprocess
-import time
 
 import pytest
 
@@ -125,13 +124,11 @@ def test_offline_plans_only_data_sets_that_need_no_download(fresh):
 
 
 def test_a_mistake_in_the_configuration_stops_before_any_job_with_one_line(fresh):
-    start = time.monotonic()
     said = fresh.run(config=TINY | {"max_rnk": 5}, ok=False)
     (line,) = (line for line in said.splitlines() if "max_rnk" in line)
     assert line.startswith("config: max_rnk: unknown key (did you mean 'max_rank'?); choose from ")
     assert "Traceback" not in said
     assert not fresh.results.exists()
-    assert time.monotonic() - start < 60
 
 
 def test_the_plain_command_says_a_few_lines(project):

@@ -35,12 +35,11 @@ class Following:
         pytest.fail(f"no {expected} in {self.folder.states()}")
 
     def end(self):
-        """Close the input; return what was said, and the seconds to the end."""
-        start = time.monotonic()
+        """Close the input; return what was said until the end."""
         self.process.stdin.close()
         said = self.process.stderr.read()
         self.process.wait(120)
-        return said, time.monotonic() - start
+        return said
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def test_trainings_are_followed_until_the_input_ends_and_signals_do_not_stop_it(
     folder.write(run("digits", "flrml", 0.9, training="a"))
     following.wait_for(a=("FINISHED", "true"))
     folder.train("b").__exit__(None, None, None)
-    said, _ = following.end()
+    said = following.end()
     assert (said, following.process.returncode) == ("", 0)
     assert (folder.results / "mlflow.json").exists()
 
@@ -86,7 +85,7 @@ def test_what_a_killed_follower_leaves_is_put_right_by_the_next(folder, start):
 
 
 @pytest.mark.parametrize("answers", [False, True])
-def test_a_server_that_is_not_there_or_never_answers_costs_one_line_and_half_a_minute(folder, start, answers):
+def test_a_server_that_is_not_there_or_never_answers_costs_one_line(folder, start, answers):
     """The results are logged by the next sync."""
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -96,11 +95,10 @@ def test_a_server_that_is_not_there_or_never_answers_costs_one_line_and_half_a_m
         folder.train("a").__exit__(None, None, None)
         folder.write(run("digits", "flrml", 0.9, training="a"))
         time.sleep(6)  # mlflow is imported and waits for an answer
-        said, seconds = following.end()
+        said = following.end()
     assert len(said.splitlines()) == 1, said
     assert said.startswith("MLflow is not up to date (")
     assert "`make ui`" in said
-    assert seconds < 30
     assert following.process.returncode == 1
     assert not (folder.results / "mlflow.json").exists()
     folder.sync()
