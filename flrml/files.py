@@ -88,7 +88,7 @@ def read_json(path: PathLike) -> Any:
     """Read a JSON file; a damaged one raises DamagedFileError."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DamagedFileError(path, error) from error
 
 

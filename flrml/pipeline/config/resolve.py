@@ -1,5 +1,7 @@
 """Check the configuration of an experiment before any job starts, and fill in defaults."""
 
+import math
+import os
 from collections.abc import Container, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +21,8 @@ from flrml.mflrml import MFLRML
 from flrml.pipeline.config.expansion import expand
 from flrml.pipeline.report.catalog import FIGURES
 
+MOST_VALUES, MOST_COMBINATIONS = 100_000, 1000
+LONGEST_TEXT, LONGEST_NAME = 1000, 200  # of a text, and of the name of a file or folder
 SWEPT_BASE: dict[str, type] = {"margin": FLRML, "batches": MFLRML}
 TRUTH = {"true": True, "True": True, "false": False, "False": False}  # on the command line
 
@@ -37,6 +41,7 @@ def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
     schema : path
         JSON schema in YAML.
     """
+    _check_values(config)
     rules = load_schema(schema)
     config = {
         name: TRUTH.get(value, value)
@@ -59,6 +64,7 @@ def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
         config["datasets"] = {k: v for k, v in config["datasets"].items() if k in offline}
         config["datasets"].setdefault("digits", _with_defaults({}, rules["$defs"]["dataset"]))
         config["figures"] = _restricted(config["figures"], config["datasets"], list(config["datasets"])[:1])
+    _check_grids(config["methods"])
     config = expand(config)
     _check_classes(config["methods"])
     add_methods(config["methods"])
@@ -67,13 +73,50 @@ def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
     return config
 
 
+def _check_values(config: dict[str, Any]) -> None:
+    """Refuse numbers that are not finite, texts with NUL, and configurations without end."""
+    waiting: list[tuple[str, Any]] = [("", config)]
+    for _ in range(MOST_VALUES):
+        if not waiting:
+            return
+        key, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(f"{key}.{name}".lstrip("."), part) for name, part in value.items()]
+        elif isinstance(value, list):
+            waiting += [(key, part) for part in value]
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(f"{key}: must be a finite number, got {value}")
+        elif isinstance(value, str) and ("\0" in value or len(value) > LONGEST_TEXT):
+            raise ConfigError(f"{key}: must be at most {LONGEST_TEXT} characters without NUL, got {value[:40]!r}")
+    raise ConfigError(f"the configuration has more than {MOST_VALUES:,} values; check its aliases and lists")
+
+
 def _check_results(results: str) -> None:
     """Refuse a folder of results that holds, or is likely to hold, other things."""
     folder, here = Path(results).resolve(), Path.cwd().resolve()
     if results.startswith("~"):
         raise ConfigError(f"results: {results!r} starts with ~, which is not expanded; write the path out")
+    if any(len(os.fsencode(part)) > LONGEST_NAME for part in folder.parts):
+        raise ConfigError(f"results: a folder has a name of more than {LONGEST_NAME} characters; shorten it")
     if folder in (here, *here.parents, Path.home().resolve()):
         raise ConfigError(f"results: {results!r} is no folder for results alone; name one below, such as results")
+
+
+def _check_grids(methods: dict[str, Any]) -> None:
+    """Check that grids list values, and not too many; the values are parts of folders' names."""
+    for name, entry in methods.items():
+        grid = (entry or {}).get("grid", {})
+        if not isinstance(grid, dict) or not all(isinstance(values, list) and values for values in grid.values()):
+            raise ConfigError(f"methods.{name}.grid: must map parameters to lists of values, got {grid!r}")
+        if math.prod(map(len, grid.values())) > MOST_COMBINATIONS:
+            raise ConfigError(
+                f"methods.{name}.grid: more than {MOST_COMBINATIONS:,} combinations; shorten its lists"
+            )
+        texts = {key: max(map(str, values), key=len) for key, values in grid.items()}
+        slashed = next((str(value) for values in grid.values() for value in values if "/" in str(value)), None)
+        if slashed or sum(map(len, [name, *texts, *texts.values()])) > LONGEST_NAME:
+            wrong = (slashed or max(texts.values(), key=len))[:60]
+            raise ConfigError(f"methods.{name}.grid: {wrong!r} cannot be in a folder's name; shorten it, without /")
 
 
 def _check_classes(methods: dict[str, Any]) -> None:

@@ -26,6 +26,17 @@ def changed(place, value):
 
 
 MISTAKES = [
+    ("minutes", float("nan"), ["minutes: must be a finite number, got nan"]),
+    ("memory_mb", float("inf"), ["memory_mb: must be a finite number, got inf"]),
+    ("raw_dir", "a\0b", ["raw_dir: must be at most 1000 characters without NUL"]),
+    ("raw_dir", 800 * "x/y", ["raw_dir: must be at most 1000 characters"]),
+    ("results", 250 * "x", ["results: a folder has a name of more than 200 characters"]),
+    ("methods/flrml", {"grid": 5}, ["methods.flrml.grid: must map parameters to lists of values, got 5"]),
+    ("methods/flrml", {"grid": {"tol": 1}}, ["methods.flrml.grid: must map parameters to lists"]),
+    ("methods/flrml", {"grid": {"init": ["a/b"]}}, ["methods.flrml.grid:", "cannot be in a folder's name"]),
+    ("methods/flrml", {"grid": {"tol": list(range(1, 1002))}}, ["more than 1,000 combinations"]),
+    ("datasets/digits", {"splits": 10**9}, ["datasets.digits.splits: 1000000000 is greater than the maximum"]),
+    ("seeds", [2**32], ["seeds.0: 4294967296 is greater than the maximum"]),
     ("max_rnk", 5, ["max_rnk: unknown key", "did you mean 'max_rank'?", "n_triplets"]),
     ("datasets/mine", {"options": {"trian": "a.csv"}}, ["datasets.mine.options.trian", "did you mean 'train'?"]),
     ("figures/margn", {}, ["figures.margn: unknown key", "did you mean 'margin'?", "growth"]),
@@ -177,3 +188,11 @@ def test_a_wrong_path_of_a_class_from_outside_gets_one_line(path, words):
 def test_a_class_from_outside_does_not_take_the_name_of_a_method():
     with pytest.raises(ConfigError, match=r"^methods\.kissme\.class: 'kissme' is a method of flrml"):
         resolve(changed("methods/kissme", {"class": "sklearn.decomposition.PCA"}), SCHEMA)
+
+
+def test_a_configuration_that_aliases_blow_up_is_refused():
+    bomb = ["a"]
+    for _ in range(9):
+        bomb = [bomb] * 9
+    with pytest.raises(ConfigError, match="more than 100,000 values"):
+        resolve(TINY | {"common": {"n_components": bomb}}, SCHEMA)
