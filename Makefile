@@ -80,7 +80,8 @@ test-slurm: $(READY) ## the pipeline on a SLURM of one node (Debian: apt-get ins
 	OMP_NUM_THREADS=1 pytest -m "slurm" tests
 
 fuzz: $(READY) ## feed odd files to the readers of data sets, and 24,000 odd inputs to all estimators (4 minutes)
-	FLRML_FUZZ=600 FLRML_FUZZ_CASES=24000 OMP_NUM_THREADS=1 pytest -n $(CORES) tests/datasets/test_fuzz.py tests/test_fuzz.py
+	FLRML_FUZZ=600 FLRML_FUZZ_CASES=24000 FLRML_INVARIANCE_CASES=10000 OMP_NUM_THREADS=1 pytest -n $(CORES) \
+	  tests/datasets/test_fuzz.py tests/test_fuzz.py tests/test_invariances.py
 
 bench: $(READY) ## speed and memory, each row two things measured side by side; written to docs/benchmarks.md
 	$(BIN)/python -m benchmarks --page docs/benchmarks.md --machine "$(MACHINE)"

@@ -23,7 +23,8 @@ def peak():
     return int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) / 2**10
 
 folder, what = sys.argv[1:]
-X = BinaryRows(*(np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in ("indptr", "indices")), 1_000_000)
+arrays = (np.load(f"{folder}/{name}.npy", mmap_mode="r") for name in ("indptr", "indices"))
+X = BinaryRows(*arrays, 1_000_000, check=False)
 y = np.load(f"{folder}/y.npy")
 before, start = peak(), time.perf_counter()
 if what == "learn":

@@ -16,7 +16,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from flrml.exceptions import FlrmlWarning, NoSolutionError
-from flrml.rows import BinaryRows, check_scale, is_dask, is_sparse, normalize, on_disk, product
+from flrml.rows import (
+    BinaryRows,
+    canonical,
+    check_scale,
+    check_sparse,
+    is_dask,
+    is_sparse,
+    normalize,
+    on_disk,
+    product,
+)
 from flrml.triplets import check_triplets, draw_triplets
 
 POSITIVE_INTEGER = Interval(Integral, 1, None, closed="left")
@@ -204,6 +214,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                     f"{self.n_features_in_} features as input"
                 )
             return X
+        check_sparse(X)
         unread = lazy and (isinstance(X, np.ndarray) or sp.issparse(X)) and on_disk(X)
         X = validate_data(
             self,
@@ -214,6 +225,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             ensure_all_finite=not unread,
             **checks,
         )
+        X = canonical(X)
         if reset and scale and not unread:
             check_scale(X)
         return X

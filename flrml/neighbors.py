@@ -10,7 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import unique_labels
 
-from flrml.rows import RunRows, check_rows, is_dask, is_sparse, normalize, product
+from flrml.rows import (
+    BinaryRows,
+    RunRows,
+    check_rows,
+    is_dask,
+    is_sparse,
+    largest_value,
+    normalize,
+    product,
+)
 from flrml.rows.threads import in_threads, one_blas_thread
 
 Vote = Callable[[NDArray, NDArray], NDArray]
@@ -62,6 +71,10 @@ def nearest(
         from flrml.distributed import nearest_in_blocks
 
         return nearest_in_blocks(train, test, n_neighbors, metric=metric, W=W)
+    if metric != "cosine" and (scale := _extreme_scale(train, test)) is not None:
+        indices, distances = nearest(train / scale, test / scale, n_neighbors, metric=metric, W=W)
+        with np.errstate(over="ignore"):
+            return indices, distances * np.float64(scale) ** 2
     k = min(n_neighbors, train.shape[0])
     large = np.prod(train.shape) >= DENSE_TRAIN_VALUES
     if isinstance(train, RunRows) and large and metric == "cosine":  # with column numbers they might not fit
@@ -79,6 +92,16 @@ def nearest(
     if is_sparse(train) and train_rows.nnz > DENSE_SHARE * np.prod(train.shape) and not large:
         train_rows = train_rows.toarray()
     return _search_blocks(train_rows, test, k, metric, W)
+
+
+def _extreme_scale(train: Any, test: Any) -> float | None:
+    """Return the largest absolute value if products of such rows overflow or vanish, else None."""
+    if isinstance(train, BinaryRows) or isinstance(test, BinaryRows):
+        return None
+    largest = max(largest_value(train), largest_value(test))
+    limits = np.finfo(np.result_type(train.dtype, test.dtype, np.float32))
+    few = np.sqrt(limits.max) * limits.eps
+    return None if largest == 0 or 1 / few < largest < few else largest
 
 
 def _search_cosines(train: NDArray, test: NDArray, k: int) -> tuple[NDArray, NDArray]:

@@ -167,3 +167,28 @@ def test_lists_data_frames_and_columns_of_labels_give_the_same_accuracy():
     assert knn_accuracy(train.tolist(), y.tolist(), test.tolist(), y_test.tolist()) == expected
     assert knn_accuracy(pd.DataFrame(train), pd.Series(y), pd.DataFrame(test), pd.Series(y_test)) == expected
     assert knn_accuracy(train, y[:, None], test, y_test[:, None]) == expected
+
+
+SCALES = [(np.float32, scale) for scale in (1e-44, 1e-38, 1e-25, 1e-20, 1e-12, 1e12, 1e20, 1e30, 1e37)]
+SCALES += [(np.float64, scale) for scale in (1e-300, 1e-165, 1e165, 1e300)]
+SIMILARITY = {
+    "cosine": lambda rows, row: rows @ row / np.linalg.norm(rows, axis=1),
+    "euclidean": lambda rows, row: -np.sum((rows - row) ** 2, axis=1),
+    "bilinear": lambda rows, row: rows @ row,
+}
+
+
+@pytest.mark.parametrize("metric", SIMILARITY)
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize(("dtype", "scale"), SCALES)
+def test_neighbours_do_not_depend_on_the_scale_of_the_rows(metric, form, dtype, scale):
+    random = np.random.RandomState(0)
+    X, X_test = (random.randint(1, 8, (n, 5)).astype(float) for n in (30, 10))
+    scaled, scaled_test = (form((rows * scale).astype(dtype)) for rows in (X, X_test))
+    found, distances = nearest(scaled, scaled_test, 3, metric=metric)
+    assert not np.isnan(distances).any()
+    if scale < np.finfo(dtype).tiny:
+        return  # the rows themselves have lost digits
+    for neighbours, row in zip(found, X_test, strict=True):
+        similarity = SIMILARITY[metric](X, row)
+        np.testing.assert_allclose(similarity[neighbours], np.sort(similarity)[:-4:-1], rtol=1e-5)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import normalize
 from threadpoolctl import threadpool_info
 
-from flrml import rows
+from flrml import FLRML, knn_accuracy, rows
 from flrml.rows import binary, csr, products, take_rows
 from flrml.rows.binary import (
     SEGMENT,
@@ -331,3 +331,45 @@ def test_columns_without_entries_change_no_product(kind, empty):
     rows.add_product_transposed(out, X, C)
     assert np.allclose(out, 1 + dense.T @ C)
     assert np.allclose(rows.gram(X), dense @ dense.T)
+
+
+UNSOUND = {
+    "a column too large": ([0, 2], [0, 3]),
+    "a negative column": ([0, 2], [-1, 2]),
+    "columns that do not ascend": ([0, 2], [1, 0]),
+    "a column twice": ([0, 2], [1, 1]),
+    "bounds that fall": ([0, 2, 1, 2], [0, 1]),
+    "bounds that do not start at 0": ([1, 2], [0, 1]),
+    "bounds beyond the end": ([0, 5], [0, 1]),
+    "no bounds": ([], [0, 1]),
+    "fractions": ([0.0, 2.0], [0, 1]),
+}
+
+
+@pytest.mark.parametrize("case", UNSOUND)
+def test_unsound_rows_of_zeros_and_ones_are_refused(case):
+    indptr, indices = UNSOUND[case]
+    with pytest.raises(ValueError, match=r"columns|indptr|integers"):
+        BinaryRows(np.array(indptr), np.array(indices), 3)
+
+
+@pytest.mark.parametrize(("runs", "indptr"), [([256 * 2 + 2], [0, 1]), ([0], [0, 1]), ([256 * 199 + 2], [0, 1])])
+def test_unsound_runs_are_refused(runs, indptr):
+    with pytest.raises(ValueError, match=r"columns|runs"):
+        RunRows(np.array(indptr), np.array(runs, dtype=np.uint32), 3 if runs[0] < 10_000 else 400)
+
+
+@pytest.mark.parametrize("change", [("indices", 0, 99), ("indices", 0, -1), ("indptr", 1, 99), ("indptr", 2, 0)])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda X: FLRML(2).fit(X, np.arange(8) % 2),
+        lambda X: knn_accuracy(X, np.arange(8) % 2, X, np.arange(8) % 2, n_neighbors=1),
+    ],
+)
+def test_an_unsound_csr_matrix_is_refused_before_compiled_code_reads_it(change, use):
+    X = sp.random(8, 5, 0.5, "csr", random_state=0)
+    name, place, value = change
+    getattr(X, name)[place] = value
+    with pytest.raises(ValueError, match=r"not a sound sparse matrix|not sound|indices|index"):
+        use(X)

@@ -278,9 +278,9 @@ def _open_split(folder: Path, meta: dict) -> tuple[Any, np.ndarray]:
     if split["layout"] == "dense":
         return arrays["X"], y
     if split["layout"] == "runs":
-        return RunRows(arrays["indptr"], arrays["runs"], n_columns, nnz=nnz), y
+        return RunRows(arrays["indptr"], arrays["runs"], n_columns, nnz=nnz, check=False), y
     if split["layout"] == "binary":
-        return BinaryRows(arrays["indptr"], arrays["indices"], n_columns), y
+        return BinaryRows(arrays["indptr"], arrays["indices"], n_columns, check=False), y
     return _csr(arrays["indptr"], arrays["indices"], arrays["values"], n_columns), y
 
 

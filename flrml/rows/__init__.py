@@ -11,7 +11,7 @@ No other module of flrml reads large matrices, so that only a block of rows is i
 """
 
 from flrml.rows.binary import BinaryRows, RunRows
-from flrml.rows.checks import check_largest, check_rows, check_scale
+from flrml.rows.checks import canonical, check_largest, check_rows, check_scale, check_sparse
 from flrml.rows.layout import (
     RowOperator,
     in_float64,
@@ -37,9 +37,11 @@ __all__ = [
     "RowOperator",
     "RunRows",
     "add_product_transposed",
+    "canonical",
     "check_largest",
     "check_rows",
     "check_scale",
+    "check_sparse",
     "cross_gram",
     "fingerprint",
     "gram",

@@ -20,6 +20,26 @@ MAX_RUN_COLUMNS = 2 ** (32 - LENGTH_BITS)
 ROWS_AT_ONCE = 2**12
 
 
+def _check_bounds(indptr: NDArray, stored: NDArray, name: str) -> None:
+    """Raise ValueError unless the bounds of the rows are integers that ascend from 0 to the end of the array."""
+    for array, what in ((indptr, "indptr"), (stored, name)):
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise ValueError(f"{what} must be one row of integers, got {array.dtype} of shape {array.shape}")
+    if len(indptr) == 0 or indptr[0] != 0 or indptr[-1] != len(stored) or np.any(indptr[1:] < indptr[:-1]):
+        raise ValueError(f"indptr must ascend from 0 to {len(stored)}, the number of {name}")
+
+
+def _check_ascending(indptr: NDArray, starts: NDArray, ends: NDArray, n_columns: int) -> None:
+    """Raise ValueError unless columns are in range and ascend within each row."""
+    if len(starts) == 0:
+        return
+    if starts.min() < 0 or ends.max() > n_columns:
+        raise ValueError(f"columns must be from 0 to {n_columns - 1}, got {starts.min()} to {ends.max() - 1}")
+    falls = np.flatnonzero(starts[1:] < ends[:-1]) + 1
+    if not np.isin(falls, indptr).all():
+        raise ValueError("columns must ascend within a row, each at most once")
+
+
 class BinaryRows:
     """Rows of zeros and ones, each scaled to unit length, stored as column numbers only.
 
@@ -36,6 +56,8 @@ class BinaryRows:
         Number of columns D.
     dtype : dtype, default=float32
         Type of the values.
+    check : bool, default=True
+        Whether to check the arrays; numbers out of range make compiled code read foreign memory.
 
     Examples
     --------
@@ -47,7 +69,11 @@ class BinaryRows:
 
     ndim = 2
 
-    def __init__(self, indptr, indices, n_columns: int, dtype=np.float32):
+    def __init__(self, indptr, indices, n_columns: int, dtype=np.float32, *, check: bool = True):
+        if check:
+            indptr, indices = np.asarray(indptr), np.asarray(indices)
+            _check_bounds(indptr, indices, "indices")
+            _check_ascending(indptr, indices, indices + 1, n_columns)
         self.indptr, self.indices, self.dtype = indptr, indices, np.dtype(dtype)
         self.shape = (len(indptr) - 1, int(n_columns))
 
@@ -81,19 +107,20 @@ class BinaryRows:
         """Return consecutive rows in the same form, without reading them."""
         bounds = np.asarray(self.indptr[start : stop + 1], dtype=np.int64)
         stored = self.stored[bounds[0] : bounds[-1]]
-        return type(self)(bounds - bounds[0], stored, self.shape[1], self.dtype)
+        return type(self)(bounds - bounds[0], stored, self.shape[1], self.dtype, check=False)
 
     def take(self, rows: Any) -> "BinaryRows":
         """Return some rows in the same form, in memory."""
         stored, indptr = self._gather(rows)
-        return type(self)(indptr, stored, self.shape[1], self.dtype)
+        return type(self)(indptr, stored, self.shape[1], self.dtype, check=False)
 
     @classmethod
     def concatenate(cls, parts: list["BinaryRows"]) -> "BinaryRows":
         """Return the rows of several parts as one, in memory."""
         lengths = np.concatenate([np.diff(part.indptr) for part in parts])
         stored = np.concatenate([part.stored for part in parts])
-        return cls(np.concatenate(([0], np.cumsum(lengths))), stored, parts[0].shape[1], parts[0].dtype)
+        indptr = np.concatenate(([0], np.cumsum(lengths)))
+        return cls(indptr, stored, parts[0].shape[1], parts[0].dtype, check=False)
 
     def __getitem__(self, rows) -> sp.csr_matrix:
         """Return a CSR matrix of the given rows: a slice, a boolean mask or row numbers in any order."""
@@ -146,6 +173,8 @@ class RunRows(BinaryRows):
         Type of the values.
     nnz : int, optional
         Number of ones, counted when it is first needed if it is left out.
+    check : bool, default=True
+        Whether to check the arrays; numbers out of range make compiled code read foreign memory.
 
     Examples
     --------
@@ -157,7 +186,16 @@ class RunRows(BinaryRows):
            [1.   , 0.   , 0.   , 0.   , 0.   ]], dtype=float32)
     """
 
-    def __init__(self, indptr, runs, n_columns: int, dtype=np.float32, nnz: int | None = None):
+    def __init__(
+        self, indptr, runs, n_columns: int, dtype=np.float32, nnz: int | None = None, *, check: bool = True
+    ):
+        if check:
+            indptr, runs = np.asarray(indptr), np.asarray(runs)
+            _check_bounds(indptr, runs, "runs")
+            starts, lengths = decode(runs)
+            if len(runs) and (lengths.min() < 1 or (starts % SEGMENT + lengths).max() > SEGMENT):
+                raise ValueError(f"runs must not be empty or cross a multiple of {SEGMENT} columns; use find_runs")
+            _check_ascending(indptr, starts, starts + lengths, n_columns)
         self.indptr, self.runs, self.dtype = indptr, runs, np.dtype(dtype)
         self.shape = (len(indptr) - 1, int(n_columns))
         self._nnz = nnz

@@ -3,14 +3,37 @@
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from flrml.rows.binary import BinaryRows
-from flrml.rows.layout import RowOperator, is_dask
+from flrml.rows.layout import RowOperator, is_dask, on_disk
 from flrml.rows.measures import largest_value
 
 # The methods square the values of X, and some cut singular values at an absolute size.
 SMALLEST_VALUE, LARGEST_VALUE = 1e-6, 1e8
+
+
+def check_sparse(X: Any, name: str = "X") -> None:
+    """Raise ValueError if a sparse matrix has indices out of range, which would make SciPy read foreign memory."""
+    if not sp.issparse(X) or on_disk(X):  # files are checked when they are opened
+        return
+    try:
+        if X.format in ("csr", "csc", "bsr"):
+            X.check_format(full_check=True)
+        elif X.format == "coo" and X.nnz:
+            sp.coo_matrix((X.data, (X.row, X.col)), shape=X.shape)
+    except ValueError as error:
+        raise ValueError(f"{name} is not a sound sparse matrix: {error}; check indptr and indices") from None
+
+
+def canonical(X: Any) -> Any:
+    """Return rows as they are; of a CSR matrix with duplicate or unordered entries, return a canonical copy."""
+    if not sp.issparse(X) or on_disk(X) or X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
 
 
 def check_rows(X: Any, name: str = "X") -> Any:
@@ -19,7 +42,8 @@ def check_rows(X: Any, name: str = "X") -> Any:
         if X.shape[0] == 0:
             raise ValueError(f"{name} has no rows")
         return X
-    checked = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=name)
+    check_sparse(X, name)
+    checked = canonical(check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], input_name=name))
     return X if isinstance(X, np.ndarray) and X.dtype == checked.dtype else checked  # a memory map stays one
 
 

@@ -19,10 +19,26 @@ def normalize(rows: Any) -> Any:
     As scikit-learn's function of that name, whose module takes a fifth of a second to import.
     """
     lengths = row_norms(rows)
+    limits = np.finfo(lengths.dtype)
+    extreme = ~((lengths > np.sqrt(limits.tiny) / limits.eps) & np.isfinite(lengths))
+    if extreme.any():  # squares would overflow or lose digits
+        rows = _by_largest(rows, extreme)
+        lengths = row_norms(rows)
     lengths[lengths == 0] = 1
     if not sp.issparse(rows):
         return rows / lengths[:, None]
     each = np.repeat(lengths, np.diff(rows.indptr))
+    return sp.csr_matrix((rows.data / each, rows.indices, rows.indptr), shape=rows.shape)
+
+
+def _by_largest(rows: Any, chosen: NDArray) -> Any:
+    """Divide the chosen rows by their largest absolute value; rows of zeros stay so."""
+    largest = abs(rows).max(axis=1)
+    largest = np.where(chosen, largest.toarray().ravel() if sp.issparse(largest) else np.asarray(largest), 1)
+    largest[largest == 0] = 1
+    if not sp.issparse(rows):
+        return rows / largest[:, None].astype(rows.dtype)
+    each = np.repeat(largest, np.diff(rows.indptr)).astype(rows.dtype)
     return sp.csr_matrix((rows.data / each, rows.indices, rows.indptr), shape=rows.shape)
 
 
