@@ -20,19 +20,22 @@ help: ## list the targets
 setup: $(READY) ## create .venv and install the locked dependencies and flrml itself
 
 # uv installs several times faster; where it cannot reach the package index that pip is set up for, pip does it.
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock envs/setup.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "flrml needs Python 3.11 or newer; name one with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@echo "Setting up $(VENV) (about a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv \
-	  && VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r requirements.lock \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r envs/setup.lock
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv pip install --quiet --compile-bytecode --require-hashes -r requirements.lock \
 	  || $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 lock: $(READY) ## renew requirements.lock from pyproject.toml
 	uv pip compile --quiet --universal --python-version 3.11 --extra all --extra docs --extra dev \
 	  --no-emit-index-url --no-header --generate-hashes --upgrade pyproject.toml -o requirements.lock
+	printf 'uv\nsetuptools>=77\n' | uv pip compile --quiet --universal --python-version 3.11 \
+	  --no-emit-index-url --no-header --no-annotate --generate-hashes --upgrade - -o envs/setup.lock
+	$(BIN)/python envs/pin.py
 
 run: $(READY) ## run the bundled default experiment: figures, tables and MLflow runs (CONFIG=… for another)
 	snakemake --cores $(CORES) --configfile $(CONFIG)

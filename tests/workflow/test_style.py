@@ -5,6 +5,7 @@ import sys
 import tomllib
 
 import yaml
+from packaging.requirements import Requirement
 
 from tests.workflow.project import ROOT
 
@@ -27,8 +28,14 @@ def test_the_conda_environment_is_in_step_with_the_package():
     assert included == "flrml[data,baselines]"
     wanted = project["dependencies"] + extras["data"] + extras["baselines"] + pipeline + extras["dask"]
     *tools, packages = yaml.safe_load((ROOT / "envs" / "flrml.yaml").read_text())["dependencies"]
-    assert tools == [f"python{project['requires-python']}", "pip"]
-    assert packages["pip"] == wanted
+    assert tools == ["python=3.11", "pip"]
+    found = [Requirement(package) for package in packages["pip"]]
+    assert [(each.name, each.extras) for each in found] == [
+        (each.name, each.extras) for each in map(Requirement, wanted)
+    ]
+    lock = (ROOT / "requirements.lock").read_text()
+    for package in found:
+        assert f"{package.name}{package.specifier}" in lock, "run `make lock`"
 
 
 def test_scripts_are_thin():
