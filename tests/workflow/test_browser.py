@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from flrml.pipeline.tracking.store import runs_page
+from flrml.pipeline.tracking.mlflow_store import runs_page
 from tests.pipeline.server import mlflow_server
 from tests.workflow.project import TINY
 

@@ -16,7 +16,7 @@ from flrml.pipeline.report import result_files
 from flrml.pipeline.report.claims import CLAIMS
 from flrml.pipeline.stages.logs import summary_lines
 from flrml.pipeline.sources import source_files
-from flrml.pipeline.layout import METRICS, MODEL, SWEEPS, TRAINING
+from flrml.pipeline.naming import METRICS, MODEL, SWEEPS, TRAINING
 
 sys.path.append(os.getcwd())  # for methods in the working folder; jobs have it in PYTHONPATH
 try:

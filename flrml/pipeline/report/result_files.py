@@ -8,7 +8,7 @@ from flrml.datasets.registry import REGISTRY
 from flrml.methods import METHODS, Method
 from flrml.pipeline.config.expansion import methods_on
 from flrml.pipeline.config.resolve import used_methods
-from flrml.pipeline.layout import SWEEPS
+from flrml.pipeline.naming import SWEEPS
 from flrml.pipeline.report.catalog import FIGURES, TABLES, Entry
 
 Config = dict[str, Any]

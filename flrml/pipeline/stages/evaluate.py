@@ -9,7 +9,7 @@ import numpy as np
 from flrml.datasets.store import load_meta
 from flrml.files import PathLike, read_json, write_json
 from flrml.neighbors import majority_vote, nearest
-from flrml.pipeline.layout import METRICS, MODEL, TRAINING
+from flrml.pipeline.naming import METRICS, MODEL, TRAINING
 from flrml.pipeline.stages.inputs import connection
 from flrml.pipeline.stages.learned_map import LearnedMap
 from flrml.reference.vote import farthest_vote

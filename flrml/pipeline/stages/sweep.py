@@ -10,7 +10,7 @@ import numpy as np
 
 from flrml.files import PathLike, write_json
 from flrml.methods import METHODS
-from flrml.pipeline.layout import SWEEPS
+from flrml.pipeline.naming import SWEEPS
 from flrml.pipeline.stages.fit import PreparedRows, timed_fit
 from flrml.pipeline.stages.inputs import bind_spectrum
 from flrml.pipeline.stages.limits import within_limits

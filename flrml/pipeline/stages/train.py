@@ -10,7 +10,7 @@ import numpy as np
 from flrml.datasets.store import open_groups
 from flrml.files import PathLike, write_json
 from flrml.methods import METHODS
-from flrml.pipeline.layout import MODEL, TRAINING
+from flrml.pipeline.naming import MODEL, TRAINING
 from flrml.pipeline.stages.fit import timed_fit
 from flrml.pipeline.stages.inputs import bind_spectrum, connection, load_rows
 from flrml.pipeline.stages.learned_map import LearnedMap

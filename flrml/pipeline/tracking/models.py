@@ -16,8 +16,8 @@ from flrml.pipeline.stages.inputs import load_rows
 from flrml.pipeline.stages.learned_map import LearnedMap
 from flrml.pipeline.tracking import classifier
 from flrml.pipeline.tracking.classifier import MetricClassifier
+from flrml.pipeline.tracking.mlflow_store import Store
 from flrml.pipeline.tracking.records import RunRecord
-from flrml.pipeline.tracking.store import Store
 
 MAX_MODEL_BYTES = 40 * 2**20
 MAX_MAP_BYTES = 8 * MAX_MODEL_BYTES  # compression hardly brings a larger map down to the limit

@@ -10,7 +10,7 @@ import numpy as np
 
 from flrml.files import read_json
 from flrml.methods import METHODS, add_methods
-from flrml.pipeline.layout import METRICS, POINT, SWEEPS
+from flrml.pipeline.naming import METRICS, POINT, SWEEPS
 
 CONTEXTS = {"train": "training", "test": "test"}
 # Settings that the run of an experiment shows as parameters; the configuration is an artifact.

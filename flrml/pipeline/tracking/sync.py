@@ -23,9 +23,10 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunT
 
 from flrml.exceptions import DamagedFileError, DatasetError
 from flrml.files import read_json, write_json
-from flrml.pipeline.layout import METRICS, MODEL, POINT
+from flrml.pipeline.naming import METRICS, MODEL, POINT
 from flrml.pipeline.stages import progress
 from flrml.pipeline.tracking.experiment import EXPERIMENT, LOGGED, tracking_uri
+from flrml.pipeline.tracking.mlflow_store import Store
 from flrml.pipeline.tracking.models import log_model
 from flrml.pipeline.tracking.records import (
     RunRecord,
@@ -34,7 +35,6 @@ from flrml.pipeline.tracking.records import (
     of_sweep,
     read_record,
 )
-from flrml.pipeline.tracking.store import Store
 
 KEY, NEWEST = "flrml.key", "flrml.newest"
 TRAINING, DIGEST = "flrml.training", "flrml.digest"  # id of the training; of what is logged, written last

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from flrml.pipeline.tracking.experiment import EXPERIMENT, tracking_uri
-from flrml.pipeline.tracking.store import Store, runs_page
+from flrml.pipeline.tracking.mlflow_store import Store, runs_page
 from flrml.pipeline.tracking.sync import NEWEST, Sync
 
 ADDRESS, PORT = "127.0.0.1", "5000"

@@ -18,7 +18,7 @@ from flrml.neighbors import knn_predict
 from flrml.pipeline.stages import progress
 from flrml.pipeline.stages.inputs import load_rows
 from flrml.pipeline.stages.learned_map import LearnedMap
-from flrml.pipeline.tracking.store import COLUMNS, SHOWN, VIEW, runs_page
+from flrml.pipeline.tracking.mlflow_store import COLUMNS, SHOWN, VIEW, runs_page
 from flrml.pipeline.tracking.sync import DIGEST, NEWEST, PARENT, Sync
 from tests.pipeline.results import point, run
 from tests.pipeline.tracked import TRAINING, Folder, by_name, in_processes

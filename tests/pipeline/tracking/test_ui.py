@@ -3,7 +3,7 @@ import socket
 import pytest
 
 from flrml.pipeline.tracking import ui
-from flrml.pipeline.tracking.store import Store
+from flrml.pipeline.tracking.mlflow_store import Store
 from tests.pipeline.results import run
 from tests.pipeline.tracked import Folder
 

@@ -15,7 +15,7 @@ from mlflow.exceptions import MlflowException
 
 from flrml.exceptions import TrackingError
 from flrml.pipeline.tracking.experiment import hide_credentials, tracking_uri, without_credentials
-from flrml.pipeline.tracking.store import Store
+from flrml.pipeline.tracking.mlflow_store import Store
 from flrml.pipeline.tracking.ui import prune
 from tests.pipeline.results import run
 from tests.pipeline.server import mlflow_server
