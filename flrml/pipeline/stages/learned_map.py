@@ -62,8 +62,17 @@ class LearnedMap:
     def load(cls, path: str | os.PathLike) -> "LearnedMap":
         """Read what :meth:`save` wrote; a damaged file is set aside, so that the next run regenerates it."""
         try:
-            meta, arrays = read_arrays(path)
+            return cls.of_arrays(path, *read_arrays(path))
         except DamagedFileError:
             set_aside(path)
             raise
-        return cls(arrays.get("components"), meta["metric"], arrays.get("W"), arrays.get("intercept"))
+
+    @classmethod
+    def of_arrays(cls, path: str | os.PathLike, meta: dict, arrays: dict[str, NDArray]) -> "LearnedMap":
+        """Return the map in the arrays of a file; numbers or shapes that no map has raise DamagedFileError."""
+        L, W, intercept = (arrays.get(name) for name in ("components", "W", "intercept"))
+        sound = all(part is None or np.isfinite(part).all() for part in (L, W, intercept))
+        sound &= all(part is None or part.ndim == 2 for part in (L, W)) and "metric" in meta
+        if not sound or (intercept is not None and (L is None or intercept.shape != L.shape[:1])):
+            raise DamagedFileError(path, ValueError("it holds no finite map"))
+        return cls(L, meta["metric"], W, intercept)

@@ -71,8 +71,7 @@ class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
     def load(cls, path: str | os.PathLike) -> "MetricClassifier":
         """Read what :meth:`save` wrote."""
         meta, arrays = read_arrays(path)
-        learned = LearnedMap(arrays.get("components"), meta["metric"], arrays.get("W"), arrays.get("intercept"))
-        classifier = cls(learned, meta["n_neighbors"])
+        classifier = cls(LearnedMap.of_arrays(path, meta, arrays), meta["n_neighbors"])
         classifier.embedded_, classifier.y_ = _unpack(arrays), arrays["y"]
         classifier.classes_ = np.unique(classifier.y_)
         return classifier

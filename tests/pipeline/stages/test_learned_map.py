@@ -5,6 +5,8 @@ from sklearn.decomposition import PCA, KernelPCA
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from flrml import FLRML
+from flrml.exceptions import DamagedFileError
+from flrml.files import write_arrays
 from flrml.methods import build
 from flrml.pipeline.stages.learned_map import LearnedMap
 
@@ -62,3 +64,20 @@ def test_the_map_of_a_transformer_from_outside_is_its_transform(estimator, digit
 def test_a_transformer_that_is_not_its_components_is_refused(estimator, words, digits):
     with pytest.raises(TypeError, match=words):
         LearnedMap.of(estimator.fit(digits[0][:100]))
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"components": np.full((2, 3), np.nan)},
+        {"components": np.ones(3)},
+        {"components": np.ones((2, 3)), "intercept": np.ones(3)},
+        {"intercept": np.ones(3)},
+        {"W": np.ones(3)},
+    ],
+)
+def test_a_file_without_a_finite_map_is_refused_by_name_and_set_aside(tmp_path, arrays):
+    write_arrays(tmp_path / "model.npz", {"metric": "cosine"}, **arrays)
+    with pytest.raises(DamagedFileError, match=r"model\.npz is damaged \(it holds no finite map\)"):
+        LearnedMap.load(tmp_path / "model.npz")
+    assert (tmp_path / "model.npz.damaged").exists()
