@@ -201,3 +201,9 @@ def test_a_method_from_outside_is_trained_without_an_entry_in_the_registry(fresh
     assert {run["status"] for run in fresh.runs()} == {"FINISHED"}
     (fresh.work / "mypackage.py").write_text(MINE.replace("[: self", "[:: -1][: self"))
     assert fresh.planned(config=config)["train"] == 2
+
+
+def test_a_locale_without_utf8_changes_nothing(fresh):
+    fresh.variables = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    fresh.run("figure_smoothing", "results/runs/digits/cosine/seed0/metrics.json")
+    assert "μ(x)" in (fresh.results / "figures/smoothing.rst").read_text(encoding="utf-8")

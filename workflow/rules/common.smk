@@ -44,7 +44,8 @@ run_files = partial(result_files.run_files, config)
 sweep_files = partial(result_files.sweep_files, config)
 # Jobs in a conda environment find flrml in the working copy, and all jobs find methods in the working folder.
 found = [str(ROOT) if (ROOT / "flrml").is_dir() else None, os.environ.get("PYTHONPATH"), os.getcwd()]
-os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, found)))
+# Whatever the locale, jobs read and write UTF-8.
+os.environ.update(PYTHONPATH=os.pathsep.join(filter(None, found)), PYTHONUTF8="1")
 # Cores of this machine that a run may use, or on a cluster the most that one submission may.
 # Drawing the graph needs none.
 try:

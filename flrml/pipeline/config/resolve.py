@@ -156,7 +156,7 @@ def load_schema(path: str | Path) -> dict[str, Any]:
     path : path
         JSON schema in YAML, without the figures.
     """
-    rules = yaml.safe_load(Path(path).read_text())
+    rules = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     rules["properties"]["figures"]["properties"] = {name: figure.schema for name, figure in FIGURES.items()}
     return rules
 

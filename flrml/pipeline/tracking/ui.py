@@ -17,7 +17,7 @@ ADDRESS, PORT = "127.0.0.1", "5000"
 
 def open_store(config: str) -> tuple[Store, Sync | None]:
     """Return the store of a configuration, and the sync of its results if a run has begun, which is up to date."""
-    settings = yaml.safe_load(Path(config).read_text())
+    settings = yaml.safe_load(Path(config).read_text(encoding="utf-8"))
     results = Path(settings.get("results", "results"))
     if (results / EXPERIMENT).exists():
         sync = Sync(results)
