@@ -43,13 +43,6 @@ class RawFiles:
 
     Searches ``folder``, then ``FLRML_RAW_DIR``, then ``raw`` in the working directory. Downloads go to the
     folder ``downloads`` in the first of ``folder`` and ``raw`` that is writable.
-
-    Parameters
-    ----------
-    folder : path, optional
-        Raw-file folder.
-    progress : bool, optional
-        Whether to draw progress bars; None draws them on a terminal only.
     """
 
     def __init__(self, folder: str | os.PathLike | None = None, progress: bool | None = None):

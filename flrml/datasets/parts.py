@@ -52,29 +52,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Part:
-    """Rows and labels of one part.
+    """Rows and labels of one part; a split never separates the rows of a group.
 
-    Parameters
-    ----------
-    labels : ndarray
-        Label of every row, numbers or strings.
-    blocks : callable
-        Takes row numbers in ascending order and yields matrices that contain these rows in order.
-    n_columns : int
-        Number of columns D.
-    origin : str
-        File or generator of the rows, for messages.
-    layout : {"dense", "csr", "binary", "runs"}
-        Layout of the rows on disk.
-    groups : ndarray, optional
-        Group number of every row; a split never separates the rows of a group.
+    The function ``blocks`` takes ascending row numbers and yields matrices that contain these rows in order.
     """
 
     labels: np.ndarray
     blocks: Callable[[np.ndarray], Iterator[Any]]
     n_columns: int
-    origin: str
-    layout: str
+    origin: str  # for messages
+    layout: str  # on disk, a key of store.LAYOUTS
     groups: np.ndarray | None = None
 
 

@@ -145,7 +145,7 @@ def numbered_lines(path: Path, what: str) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
-def checked_zip(path: Path) -> zipfile.ZipFile:
+def open_zip(path: Path) -> zipfile.ZipFile:
     """Open a zip archive; refuse one with unsafe paths or with entries that unpack beyond the limit."""
     require_regular(path)
     with reading(path, "a zip archive"):
@@ -164,13 +164,6 @@ def checked_zip(path: Path) -> zipfile.ZipFile:
         archive.close()
         raise
     return archive
-
-
-@contextmanager
-def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a zip archive as `checked_zip` does, and close it at the end of the block."""
-    with checked_zip(path) as archive:
-        yield archive
 
 
 def read_entry(archive: zipfile.ZipFile, name: str) -> bytes:

@@ -20,17 +20,7 @@ ENTRIES_PER_BLOCK = 500_000
 
 
 def read_svmlight(path: Path, scratch: Path, zero_based: bool = False) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Read the matrix and labels of an svmlight file, plain or compressed; the matrix is on memory maps.
-
-    Parameters
-    ----------
-    path : Path
-        File to read.
-    scratch : Path
-        Folder of the memory maps.
-    zero_based : bool, default False
-        Whether columns are counted from 0.
-    """
+    """Read the matrix and labels of an svmlight file, plain or compressed; the matrix is on maps in ``scratch``."""
     spool = _Spool(path, scratch, 0 if zero_based else 1)
     labels: list[int] = []
     for number, line in numbered_lines(path, "an svmlight file"):

@@ -13,17 +13,7 @@ WORD = r"(?u)\b\w\w+\b"
 
 
 def count_words(train: Documents, test: Documents | None, origins: Sequence[str], token: str) -> Loaded:
-    """Count the words of documents.
-
-    Parameters
-    ----------
-    train, test : (labels, texts)
-        Documents; the test part may be None.
-    origins : sequence of str
-        Names of the parts, for messages.
-    token : str
-        Regular expression of a word.
-    """
+    """Count the words of documents; ``token`` is the regular expression of a word."""
     from sklearn.feature_extraction.text import CountVectorizer  # slow to import
 
     counter = CountVectorizer(token_pattern=token, lowercase=True)

@@ -22,21 +22,7 @@ def voxel_part(
     size: int,
     origin: str,
 ) -> Part:
-    """Build a part with one row per model and pose, made model by model in parallel.
-
-    Parameters
-    ----------
-    labels : ndarray
-        Label of every model.
-    tasks : callable
-        Takes ascending model numbers and yields the task of each model.
-    request : Request
-        Options and number of processes.
-    size : int
-        Cells per side.
-    origin : str
-        Source of the models, for messages.
-    """
+    """Build a part with one row per model and pose; ``tasks`` yields the task of each of some ascending models."""
     n_poses = request.options["poses"]
 
     def blocks(rows: np.ndarray) -> Iterator[Any]:

@@ -20,13 +20,7 @@ _TILT = np.radians(12)
 
 
 class Builder:
-    """Builder of a mesh from boxes and cylinders, with random choices.
-
-    Parameters
-    ----------
-    rng : numpy Generator
-        Source of the random choices.
-    """
+    """Builder of a mesh from boxes and cylinders, with random choices."""
 
     def __init__(self, rng: np.random.Generator):
         self.rng = rng
@@ -227,16 +221,8 @@ def _night_stand(b: Builder) -> None:
 
 
 CLASSES: dict[str, Callable[[Builder], None]] = {
-    "bed": _bed,
-    "bench": _bench,
-    "bookcase": _bookcase,
-    "chair": _chair,
-    "desk": _desk,
-    "dresser": _dresser,
-    "night_stand": _night_stand,
-    "sofa": _sofa,
-    "stool": _stool,
-    "table": _table,
+    build.__name__.removeprefix("_"): build
+    for build in (_bed, _bench, _bookcase, _chair, _desk, _dresser, _night_stand, _sofa, _stool, _table)
 }
 
 

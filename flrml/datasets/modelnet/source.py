@@ -12,21 +12,10 @@ from flrml.datasets.modelnet.off import parse_off
 from flrml.datasets.modelnet.poses import Task, voxel_part
 from flrml.datasets.modelnet.voxels import turn_grid, voxelize
 from flrml.datasets.parts import Loaded, Request
-from flrml.datasets.reading import checked_zip, files_below, open_zip, read_entry, read_npy_header, reading
+from flrml.datasets.reading import files_below, open_zip, read_entry, read_npy_header, reading
 from flrml.exceptions import DatasetError
 
-CLASSES10 = [
-    "bathtub",
-    "bed",
-    "chair",
-    "desk",
-    "dresser",
-    "monitor",
-    "night_stand",
-    "sofa",
-    "table",
-    "toilet",
-]
+CLASSES10 = ["bathtub", "bed", "chair", "desk", "dresser", "monitor", "night_stand", "sofa", "table", "toilet"]
 
 
 def load_modelnet(request: Request, *, size: int, file: RemoteFile, grids: str | None = None) -> Loaded:
@@ -98,7 +87,7 @@ def _voxelize_member(container: Path, name: str, size: int, n_poses: int, fill: 
 @lru_cache(maxsize=1)
 def _open_once(path: Path, version: tuple[int, int, int]) -> zipfile.ZipFile:
     """Open an archive once per process: the directory of ModelNet40.zip takes longer to read than a mesh."""
-    return checked_zip(path)
+    return open_zip(path)
 
 
 def _load_grids(request: Request, path: Path, size: int) -> Loaded:

@@ -31,20 +31,9 @@ def fit_into_cube(points: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def voxelize(vertices: np.ndarray, faces: np.ndarray, size: int, n_poses: int, fill: str) -> list[np.ndarray]:
-    """Return the cells that a mesh occupies in every pose.
+    """Return the cells that a mesh occupies in each of the poses, which are evenly spread over a full turn.
 
-    Parameters
-    ----------
-    vertices : ndarray of shape (v, 3)
-        Corners; the third coordinate points upward.
-    faces : ndarray of shape (f, 3)
-        Vertex indices of the triangles.
-    size : int
-        Cells per side.
-    n_poses : int
-        Number of poses, evenly spread over a full turn.
-    fill : {"surface", "solid"}
-        Cells that the surface intersects, or also those it encloses.
+    These are the cells that its surface intersects and, if ``fill`` is ``solid``, those that it encloses.
     """
     from scipy import ndimage  # slow to import
 
@@ -200,13 +189,6 @@ def turn_grid(grid: np.ndarray, size: int, n_poses: int, fill: str) -> list[np.n
     """Return the cells of a solid grid in every pose, resampled to another size.
 
     A finer grid takes the nearest cell; a cell of a coarser one is full if the solid reaches into it.
-
-    Parameters
-    ----------
-    grid : ndarray of bool, cube
-        Solid cells; axis 2 is vertical.
-    size, n_poses, fill
-        As in `voxelize`; ``surface`` keeps the cells that have an empty neighbour or are on the cube's face.
     """
     full = np.argwhere(grid)
     if len(full) == 0:
@@ -218,7 +200,9 @@ def turn_grid(grid: np.ndarray, size: int, n_poses: int, fill: str) -> list[np.n
     n_samples = max(1, int(np.ceil(np.sqrt(2) / (scale * size))))
     ticks = (np.arange(n_samples * size) + 0.5) / (n_samples * size) - 0.5
     padded = np.pad(grid, 1)  # cells outside the grid are empty
-    levels = _any_of(padded[:, :, _nearest(ticks / scale + centre[2], grid.shape[2])], n_samples)
+    levels = padded[:, :, _nearest(ticks / scale + centre[2], grid.shape[2])]
+    # A cell is full if one of its samples is.
+    levels = np.logical_or.reduce(levels.reshape(*levels.shape[:2], size, n_samples), axis=3)
     plane = np.stack(np.meshgrid(ticks, ticks, indexing="ij"), axis=-1).reshape(-1, 2)
     grids = []
     for pose in range(n_poses):
@@ -230,11 +214,6 @@ def turn_grid(grid: np.ndarray, size: int, n_poses: int, fill: str) -> list[np.n
     return grids
 
 
-def _any_of(levels: np.ndarray, n_samples: int) -> np.ndarray:
-    """Reduce levels of samples to levels of cells: a cell is full if one of its samples is."""
-    return np.asarray(levels.reshape(*levels.shape[:2], -1, n_samples).any(axis=3))
-
-
 def _nearest(position: np.ndarray, size: int) -> np.ndarray:
     """Return the index of the cell that contains a position, from 1; 0 and size + 1 are outside."""
     return np.clip(np.floor(position).astype(np.int64) + 1, 0, size + 1)
@@ -242,12 +221,8 @@ def _nearest(position: np.ndarray, size: int) -> np.ndarray:
 
 def surface(grid: np.ndarray) -> np.ndarray:
     """Return the cells of a solid grid that have an empty neighbour across a face, or are on the cube's face."""
-    inner = np.zeros_like(grid)
-    core = grid[1:-1, 1:-1, 1:-1].copy()
+    padded = np.pad(grid, 1)
+    inner = padded.copy()
     for axis in range(3):
-        for shift in (0, 2):
-            index = [slice(1, -1)] * 3
-            index[axis] = slice(shift, shift + grid.shape[axis] - 2)
-            core &= grid[tuple(index)]
-    inner[1:-1, 1:-1, 1:-1] = core
-    return grid & ~inner
+        inner &= np.roll(padded, 1, axis) & np.roll(padded, -1, axis)
+    return grid & ~inner[1:-1, 1:-1, 1:-1]
