@@ -24,7 +24,7 @@ def count_words(train: Documents, test: Documents | None, origins: Sequence[str]
     parts = [matrix_part(X, train[0], origins[0])]
     if test is not None:
         parts.append(matrix_part(counter.transform(test[1]), test[0], origins[1]))
-    return Loaded.of(parts)
+    return Loaded(*parts)
 
 
 def parse_tab(content: bytes, origin: str) -> Documents:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from flrml.datasets.modelnet.poses import Task, voxel_part
+from flrml.datasets.modelnet.poses import voxel_part
 from flrml.datasets.modelnet.voxels import voxelize
 from flrml.datasets.parts import Loaded, Part, Request
 
@@ -244,10 +244,10 @@ def load_shapes(request: Request, *, size: int) -> Loaded:
 
 
 def _part(request: Request, size: int, split: int, per_class: int) -> Part:
-    how = (size, request.options["poses"], request.options["fill"])
     labels = np.repeat(list(CLASSES), per_class)
+    shapes = [(str(label), [request.seed, split, number]) for number, label in enumerate(labels)]
 
-    def tasks(models: np.ndarray) -> Iterator[Task]:
-        return ((_voxelize_shape, (str(labels[m]), [request.seed, split, int(m)], *how)) for m in models)
+    def read_models(models: np.ndarray) -> Iterator[tuple]:
+        return (shapes[model] for model in models)
 
-    return voxel_part(labels, tasks, request, size, "procedural shapes")
+    return voxel_part(labels, _voxelize_shape, read_models, request, size, "procedural shapes")
