@@ -230,13 +230,11 @@ def _open_split(folder: Path, meta: dict) -> tuple[Any, np.ndarray]:
     (n_rows, n_columns), nnz = split["shape"], split["nnz"]
     n_stored = split["n_runs"] if split["layout"] == "runs" else nnz
     arrays = {name: open_array(folder / f"{name}.npy", *TYPES[name]) for name in (*LAYOUTS[split["layout"]], "y")}
-    if split["layout"] == "dense":
-        consistent = arrays["X"].shape == (n_rows, n_columns)
-    else:
-        lengths = {name: len(arrays[name]) for name in LAYOUTS[split["layout"]]}
-        consistent = lengths == {name: n_rows + 1 if name == "indptr" else n_stored for name in lengths}
-        consistent = consistent and arrays["indptr"][0] == 0 and arrays["indptr"][-1] == n_stored
-    if not consistent or len(arrays["y"]) != n_rows or meta["n_features"] != n_columns:
+    shapes = {"X": (n_rows, n_columns), "indptr": (n_rows + 1,), "y": (n_rows,)}
+    consistent = all(array.shape == shapes.get(name, (n_stored,)) for name, array in arrays.items())
+    if consistent and "indptr" in arrays:
+        consistent = arrays["indptr"][0] == 0 and arrays["indptr"][-1] == n_stored
+    if not consistent or meta["n_features"] != n_columns:
         raise DatasetError(f"{folder}: the arrays do not match meta.json; {REMEDY}")
     largest = float(np.finfo(np.float32).max)
     bounds = {"X": (-largest, largest), "values": (-largest, largest), "indptr": (0, n_stored)}
