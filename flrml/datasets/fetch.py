@@ -94,13 +94,10 @@ class RawFiles:
 
     def record(self, path: Path) -> str:
         """Record the use of a file, and return its sha256."""
-        digest = _digest(path)
-        key = self._keys.get(path, path.name)
-        if path not in self._keys and key in self.used:
-            key = str(path)
-        self._keys[path] = key
-        self.used[key] = digest.hex()
-        return digest.hex()
+        sha256 = _digest(path).hex()
+        key = self._keys.setdefault(path, str(path) if path.name in self.used else path.name)
+        self.used[key] = sha256
+        return sha256
 
     def record_folder(self, folder: Path, files: list[Path]) -> None:
         """Record the use of a folder by one sha256 over the names and contents of its files."""

@@ -10,7 +10,6 @@ import bz2
 import errno
 import gzip
 import io
-import itertools
 import lzma
 import os
 import re
@@ -18,6 +17,7 @@ import stat
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -129,10 +129,7 @@ def open_compressed(path: Path) -> IO[bytes]:
 def numbered_lines(path: Path, what: str) -> Iterator[tuple[int, bytes]]:
     """Iterate over the lines of a plain or compressed file with their numbers, counted from 1."""
     with reading(path, what), open_compressed(path) as file:
-        for number in itertools.count(1):
-            line = file.readline(MAX_LINE_BYTES + 1)
-            if not line:
-                return
+        for number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
             if len(line) > MAX_LINE_BYTES:
                 raise ValueError(f"line {number} is longer than {MAX_LINE_BYTES / 1e6:,.0f} MB")
             yield number, line

@@ -74,7 +74,7 @@ def mark_mesh(vertices: np.ndarray, faces: np.ndarray, shape: tuple[int, int, in
     # Most triangles of a fine mesh lie inside one cell or two neighbours and need no test.
     leaving = np.flatnonzero((home[:, 0] != home[:, 1]) | (home[:, 0] != home[:, 2]))
     triangles = vertices[faces[leaving]]
-    low, high = _lowest(triangles), _highest(triangles)
+    low, high = _extent(triangles)
     triangles = triangles[(np.floor(high) - np.floor(low)) @ np.ones(3) > 1]
     normals = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
     depth = np.argmax(np.abs(normals), axis=1)
@@ -82,7 +82,8 @@ def mark_mesh(vertices: np.ndarray, faces: np.ndarray, shape: tuple[int, int, in
         # Make the depth the last coordinate.
         order = [(axis + 1) % 3, (axis + 2) % 3, axis]
         turned = triangles[depth == axis][:, :, order]
-        spans = np.floor(_highest(turned)) - np.floor(_lowest(turned)) + 1
+        low, high = _extent(turned)
+        spans = np.floor(high) - np.floor(low) + 1
         steps = np.cumsum(3 * spans[:, 0] * spans[:, 1]) // CELLS_PER_STEP
         for part in np.split(turned, np.flatnonzero(np.diff(steps)) + 1):
             i, j, k = np.clip(_cells_met(part), 0, last[order]).T
@@ -90,14 +91,10 @@ def mark_mesh(vertices: np.ndarray, faces: np.ndarray, shape: tuple[int, int, in
     return grid
 
 
-def _lowest(triangles: np.ndarray) -> np.ndarray:
-    """Return the smallest coordinates of each triangle, much faster than a reduction over three corners."""
-    return np.minimum(np.minimum(triangles[:, 0], triangles[:, 1]), triangles[:, 2])
-
-
-def _highest(triangles: np.ndarray) -> np.ndarray:
-    """Return the largest coordinates of each triangle."""
-    return np.maximum(np.maximum(triangles[:, 0], triangles[:, 1]), triangles[:, 2])
+def _extent(triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the smallest and largest coordinates of each triangle, faster than reductions over three corners."""
+    a, b, c = triangles[:, 0], triangles[:, 1], triangles[:, 2]
+    return np.minimum(np.minimum(a, b), c), np.maximum(np.maximum(a, b), c)
 
 
 def _spread(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -112,7 +109,8 @@ def _spread(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray
 def _cells_met(triangles: np.ndarray) -> np.ndarray:
     """Return the cells that triangles intersect; the normals have their largest coordinate last."""
     # Strips: triangle × i. In each, the triangle covers an interval of the second coordinate.
-    owner, i = _spread(_lowest(triangles)[:, 0], _highest(triangles)[:, 0])
+    low, high = _extent(triangles)
+    owner, i = _spread(low[:, 0], high[:, 0])
     first, last = _interval_in_strips(triangles, owner, i)
     # Columns: triangle × i × j. In each, the plane of the triangle covers an interval of depth.
     strip, j = _spread(first, last)
@@ -152,11 +150,12 @@ def _interval_in_columns(
     a, b, c = triangles[:, 0], triangles[:, 1], triangles[:, 2]
     normal = np.cross(b - a, c - a)
     # The normal of a triangle with next to no area is noise: any depth between its corners is possible.
-    sides = _highest(triangles) - _lowest(triangles)
+    low, high = _extent(triangles)
+    sides = high - low
     flat = np.abs(normal[:, 2]) <= 1e-9 * np.einsum("ij,ij->i", sides, sides)
     down = np.where(flat, 1, normal[:, 2])
     slope_x, slope_y = -normal[:, 0] / down, -normal[:, 1] / down
-    low, high = _lowest(triangles)[:, 2], _highest(triangles)[:, 2]
+    low, high = low[:, 2], high[:, 2]
     at_origin = a[:, 2] - slope_x * a[:, 0] - slope_y * a[:, 1]
     reach = np.where(flat, np.inf, (np.abs(slope_x) + np.abs(slope_y)) / 2)
     middle = at_origin[owner] + slope_x[owner] * (i + 0.5) + slope_y[owner] * (j + 0.5)
