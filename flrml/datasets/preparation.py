@@ -114,10 +114,8 @@ class _Selection:
         """Iterate over blocks of the rows in order, each checked for finite values."""
         done = 0
         for block in self.part.blocks(self.rows):
-            if self.part.layout in BINARY_LAYOUTS:
-                yield block
-            else:
-                yield checked(block, self.part.origin, self.rows[done:])
+            is_binary = self.part.layout in BINARY_LAYOUTS
+            yield block if is_binary else checked(block, self.part.origin, self.rows[done:])
             done += block.shape[0]
 
 

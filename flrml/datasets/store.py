@@ -92,7 +92,7 @@ class SplitWriter:
         if layout == "runs" and n_columns > MAX_RUN_COLUMNS:
             layout = "binary"
         self.folder, self.layout, self.n_columns = folder, layout, n_columns
-        self.n_rows = self.nnz = self.n_runs = self.empty_rows = 0
+        self.n_rows = self.n_stored = self.nnz = self.empty_rows = 0
         if layout == "dense":
             self._files = {"X": ArrayFile(folder / "X.npy", np.float32, n_columns)}
         else:
@@ -115,16 +115,14 @@ class SplitWriter:
             rows = block.toarray() if sp.issparse(block) else np.asarray(block)
             lengths = np.count_nonzero(rows, axis=1)
             self._files["X"].append(rows)
-        elif self.layout == "runs":
-            lengths = np.diff(block.indptr)
-            runs, bounds = find_runs(block.indices, block.indptr)
-            self._files["indptr"].append(self.n_runs + bounds[1:])
-            self._files["runs"].append(runs)
-            self.n_runs += len(runs)
         else:
             lengths = np.diff(block.indptr)
-            self._files["indptr"].append(self.nnz + np.cumsum(lengths, dtype=np.int64))
-            self._files["indices"].append(block.indices)
+            entries, bounds = block.indices, block.indptr
+            if self.layout == "runs":
+                entries, bounds = find_runs(entries, bounds)
+            self._files["indptr"].append(self.n_stored + bounds[1:].astype(np.int64))
+            self._files[LAYOUTS[self.layout][1]].append(entries)
+            self.n_stored += len(entries)
             if self.layout == "csr":
                 self._files["values"].append(block.data)
         self.n_rows += len(lengths)
@@ -150,7 +148,7 @@ class SplitWriter:
             "nnz": self.nnz,
             "empty_rows": self.empty_rows,
             "layout": self.layout,
-            **({"n_runs": self.n_runs} if self.layout == "runs" else {}),
+            **({"n_runs": self.n_stored} if self.layout == "runs" else {}),
             "sha256": digests,
             "fingerprint": hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest(),
         }
