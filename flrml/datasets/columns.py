@@ -1,14 +1,16 @@
 """Load tables: CSV and Parquet files with one row per example and the label in one column."""
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from flrml.datasets.options import did_you_mean
-from flrml.datasets.parts import Loaded, Request, matrix_part
+from flrml.datasets.parts import Loaded, Part, Request, matrix_part
 from flrml.datasets.reading import check_unpacked, open_compressed, reading
 from flrml.datasets.store import ArrayFile
 from flrml.exceptions import DatasetError
@@ -22,21 +24,16 @@ NUMBER_BYTES = 8
 
 
 def load_csv(request: Request) -> Loaded:
-    """Load the user's CSV files."""
-    target = request.options["target"]
-    return Loaded.of_user(request, lambda path: matrix_part(*read_csv(path, target, request.scratch), str(path)))
+    """Load the user's CSV files, which have a header line."""
+    return Loaded.of_user(request, partial(_read_csv, request))
 
 
 def load_parquet(request: Request) -> Loaded:
     """Load the user's Parquet files."""
-    target = request.options["target"]
-    return Loaded.of_user(
-        request, lambda path: matrix_part(*read_parquet(path, target, request.scratch), str(path))
-    )
+    return Loaded.of_user(request, partial(_read_parquet, request))
 
 
-def read_csv(path: Path, target: str | int | None, scratch: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Read a CSV file with a header line; return the features in a memory map, and the labels."""
+def _read_csv(request: Request, path: Path) -> Part:
     pd = _package("pandas")
     with reading(path, "a CSV file"):
         with open_compressed(path) as file:
@@ -47,11 +44,10 @@ def read_csv(path: Path, target: str | int | None, scratch: Path) -> tuple[np.nd
             pd.read_csv(file, chunksize=ROWS_PER_BLOCK, low_memory=False) as chunks,
         ):
             # The header is line 1.
-            return _spool(path, _checked_fields(path, chunks), target, scratch, first_row=2)
+            return _spool(request, path, _checked_fields(path, chunks), first_row=2)
 
 
-def read_parquet(path: Path, target: str | int | None, scratch: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Read a Parquet file; return the features in a memory map, and the labels."""
+def _read_parquet(request: Request, path: Path) -> Part:
     parquet = _package("pyarrow.parquet")
     with reading(path, "a Parquet file"), parquet.ParquetFile(path) as file:
         _check_names(path, file.schema_arrow.names)
@@ -60,7 +56,7 @@ def read_parquet(path: Path, target: str | int | None, scratch: Path) -> tuple[n
         numbers = file.metadata.num_rows * file.metadata.num_columns * NUMBER_BYTES
         check_unpacked(path, max(unpacked, numbers), path.stat().st_size)
         batches = (batch.to_pandas() for batch in file.iter_batches(ROWS_PER_BLOCK))
-        return _spool(path, batches, target, scratch, first_row=1)
+        return _spool(request, path, batches, first_row=1)
 
 
 def _package(name: str) -> Any:
@@ -82,29 +78,27 @@ def _checked_fields(path: Path, chunks: Iterable["pd.DataFrame"]) -> Iterator["p
         yield chunk
 
 
-def _spool(
-    path: Path, chunks: Iterable["pd.DataFrame"], target: str | int | None, scratch: Path, first_row: int
-) -> tuple[np.ndarray, np.ndarray]:
-    spooled = scratch / f"table-{len(list(scratch.glob('table-*')))}.npy"
+def _spool(request: Request, path: Path, chunks: Iterable["pd.DataFrame"], first_row: int) -> Part:
+    """Build a part from chunks of a table, with the features in a memory map."""
+    target = request.options["target"]
+    spooled = request.scratch / f"table-{len(os.listdir(request.scratch))}.npy"
     labels: list[Any] = []
     file = None
     for chunk in chunks:
         chunk.columns = [str(column) for column in chunk.columns]
         _check_target(path, target, list(chunk.columns))
         row = first_row + len(labels)
-        column = chunk[str(target)]
+        column = chunk.pop(str(target))
         if column.isna().any():
             raise _missing(path, row + int(np.argmax(column.isna())), str(target))
         _check_type(path, str(target), column)
         labels += column.tolist()
-        features = chunk.drop(columns=str(target))
-        if file is None:
-            file = ArrayFile(spooled, np.float64, features.shape[1])
-        file.append(_as_numbers(features, path, row))
+        file = file or ArrayFile(spooled, np.float64, chunk.shape[1])
+        file.append(_as_numbers(chunk, path, row))
     if file is None or not labels:
         raise DatasetError(f"{path}: no rows; write a header line and one line per example")
     file.close()
-    return np.load(spooled, mmap_mode="r", allow_pickle=False), _as_labels(labels)
+    return matrix_part(np.load(spooled, mmap_mode="r", allow_pickle=False), _as_labels(labels), str(path))
 
 
 def _check_target(path: Path, target: str | int | None, columns: list[str]) -> None:

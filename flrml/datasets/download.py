@@ -46,9 +46,10 @@ def download(wanted: RemoteFile, folder: Path, progress: bool | None = None) -> 
     except _Refused as error:
         raise DatasetError(f"{wanted.name}: {wanted.url} answers {error}; {remedy}") from error
     except requests.RequestException as error:
+        reason = str(error).partition("\n")[0][:160] or type(error).__name__
         raise DatasetError(
             f"{wanted.name} is in no raw-file folder and {wanted.url} cannot be reached "
-            f"({_summarize(error)}); run again to resume, or {remedy}"
+            f"({reason}); run again to resume, or {remedy}"
         ) from error
     except OSError as error:
         raise DatasetError(
@@ -67,11 +68,6 @@ def download(wanted: RemoteFile, folder: Path, progress: bool | None = None) -> 
             FlrmlWarning,
         )
     return Path(path)
-
-
-def _summarize(error: Exception) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0][:160]}" if text else type(error).__name__
 
 
 class _Refused(Exception):

@@ -43,13 +43,6 @@ class RawFiles:
 
     Searches ``folder``, then ``FLRML_RAW_DIR``, then ``raw`` in the working directory. Downloads go to the
     folder ``downloads`` in the first of ``folder`` and ``raw`` that is writable.
-
-    Parameters
-    ----------
-    folder : path, optional
-        Raw-file folder.
-    progress : bool, optional
-        Whether to draw progress bars; None draws them on a terminal only.
     """
 
     def __init__(self, folder: str | os.PathLike | None = None, progress: bool | None = None):
@@ -101,13 +94,10 @@ class RawFiles:
 
     def record(self, path: Path) -> str:
         """Record the use of a file, and return its sha256."""
-        digest = _digest(path)
-        key = self._keys.get(path, path.name)
-        if path not in self._keys and key in self.used:
-            key = str(path)
-        self._keys[path] = key
-        self.used[key] = digest.hex()
-        return digest.hex()
+        sha256 = _digest(path).hex()
+        key = self._keys.setdefault(path, str(path) if path.name in self.used else path.name)
+        self.used[key] = sha256
+        return sha256
 
     def record_folder(self, folder: Path, files: list[Path]) -> None:
         """Record the use of a folder by one sha256 over the names and contents of its files."""

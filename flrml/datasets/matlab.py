@@ -142,15 +142,7 @@ def _variables(path: Path, data: memoryview, wanted: set[str]) -> Iterator[_Vari
 
 
 def read_labelled(path: Path, features: str = "fea", target: str = "gnd") -> tuple[Any, np.ndarray]:
-    """Read the features and labels of a MATLAB file.
-
-    Parameters
-    ----------
-    path : Path
-        File of version 5 to 7.2.
-    features, target : str
-        Names of the variables.
-    """
+    """Read the variables with the features and the labels from a MATLAB file."""
     with reading(path, "a MATLAB file", REMEDY), open(path, "rb") as file:
         data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         variables = {variable.name: variable for variable in _variables(path, data, {features, target})}

@@ -24,29 +24,7 @@ def describe(
     options: Mapping[str, Any] | None = None,
     notes: Iterable[str] = (),
 ) -> dict:
-    """Build the content of ``meta.json``.
-
-    Parameters
-    ----------
-    name : str
-        Name of the data set.
-    classes : iterable
-        Class names, in the order of the class numbers.
-    splits : dict
-        Entry of ``train`` and of ``test``, from `SplitWriter.finish`.
-    kind : str
-        Type of the rows: ``text``, ``image``, ``voxel`` or ``table``.
-    source : str
-        Publisher and licence of the raw data.
-    raw_sha256 : mapping, optional
-        sha256 of every raw file.
-    seed : int, default 0
-        Seed of hold-outs, subsamples and procedural models.
-    options : mapping, optional
-        Options of the data set; those that are None are left out.
-    notes : iterable of str
-        Remarks on the data set that tables show.
-    """
+    """Build the content of ``meta.json``; ``splits`` maps train and test to the results of `SplitWriter.finish`."""
     names = [str(label) for label in classes]
     return {
         "format_version": FORMAT_VERSION,

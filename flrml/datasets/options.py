@@ -21,10 +21,7 @@ def _is_int(value: Any, low: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= low
 
 
-_FRACTION: Check = (
-    (lambda value: isinstance(value, float) and 0 < value < 1),
-    "a fraction between 0 and 1",
-)
+_FRACTION: Check = ((lambda value: isinstance(value, float) and 0 < value < 1), "a fraction between 0 and 1")
 _COUNT: Check = ((lambda value: _is_int(value, 1)), "a positive integer")
 _NUMBER: Check = ((lambda value: _is_int(value, 0)), "an integer from 0 on")
 _PATH: Check = ((lambda value: isinstance(value, str | Path) and bool(str(value))), "a path")

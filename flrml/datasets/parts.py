@@ -1,8 +1,8 @@
 """Define the interface of a reader: a training part and an optional test part, read block by block."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,13 @@ from flrml.rows import row_blocks
 
 @dataclass(frozen=True)
 class Request:
-    """Arguments of a reader: raw files, options, seed and number of processes."""
+    """Arguments of a reader."""
 
     raw: RawFiles
     options: dict[str, Any]
     scratch: Path
     seed: int = 0
     n_jobs: int = 1
-    progress: bool | None = None
 
     def path(self, option: str) -> Path | None:
         """Return the path that an option gives: as it is, or by name in a raw-file folder; None without one."""
@@ -52,30 +51,21 @@ class Request:
 
 @dataclass(frozen=True)
 class Part:
-    """Rows and labels of one part.
+    """Rows and labels of one part; a split never separates the rows of a group.
 
-    Parameters
-    ----------
-    labels : ndarray
-        Label of every row, numbers or strings.
-    blocks : callable
-        Takes row numbers in ascending order and yields matrices that contain these rows in order.
-    n_columns : int
-        Number of columns D.
-    origin : str
-        File or generator of the rows, for messages.
-    layout : {"dense", "csr", "binary", "runs"}
-        Layout of the rows on disk.
-    groups : ndarray, optional
-        Group number of every row; a split never separates the rows of a group.
+    The function ``blocks`` takes ascending row numbers and yields matrices that contain these rows in order.
     """
 
     labels: np.ndarray
     blocks: Callable[[np.ndarray], Iterator[Any]]
     n_columns: int
-    origin: str
-    layout: str
+    origin: str  # for messages
+    layout: str  # on disk, a key of store.LAYOUTS
     groups: np.ndarray | None = None
+
+    def groups_of(self, rows: np.ndarray) -> np.ndarray | None:
+        """Return the group numbers of some rows."""
+        return None if self.groups is None else self.groups[rows]
 
 
 @dataclass(frozen=True)
@@ -84,18 +74,13 @@ class Loaded:
 
     train: Part
     test: Part | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
 
     @classmethod
     def of_user(cls, request: Request, read: Callable[[Path], Part]) -> "Loaded":
         """Read the user's training file and, if there is one, the test file in the same way."""
         train, test = request.user_paths()
         return cls(read(train), read(test) if test else None)
-
-    @classmethod
-    def of(cls, parts: Sequence[Part]) -> "Loaded":
-        """Build a data set from a training part and an optional test part."""
-        return cls(parts[0], parts[1] if len(parts) > 1 else None)
 
 
 def matrix_part(X: Any, labels: Any, origin: str, layout: str | None = None) -> Part:

@@ -82,8 +82,7 @@ def prepare(
         scratch = folder / "scratch"
         scratch.mkdir()
         raw = RawFiles(raw_dir, progress)
-        request = Request(raw, resolved, scratch, seed, n_jobs, progress)
-        loaded = dataset.load(request)
+        loaded = dataset.load(Request(raw, resolved, scratch, seed, n_jobs))
         names, selections = _select(name, loaded, resolved, seed)
         splits = _write(folder, selections, names, resolved, progress)
         shutil.rmtree(scratch)
@@ -115,15 +114,15 @@ class _Selection:
         """Iterate over blocks of the rows in order, each checked for finite values."""
         done = 0
         for block in self.part.blocks(self.rows):
-            if self.part.layout in BINARY_LAYOUTS:
-                yield block
-            else:
-                yield checked(block, self.part.origin, self.rows[done:])
+            is_binary = self.part.layout in BINARY_LAYOUTS
+            yield block if is_binary else checked(block, self.part.origin, self.rows[done:])
             done += block.shape[0]
 
 
 def _encode(labels: np.ndarray, origin: str) -> np.ndarray:
     """Return labels as integers or strings; refuse any other type."""
+    if len(labels) == 0:
+        raise DatasetError(f"{origin}: no examples; add some")
     if labels.dtype.kind in "biuf":
         numbers = labels.astype(np.float64)
         whole = np.isfinite(numbers) & (numbers == np.round(numbers)) & (np.abs(numbers) <= 2**53)
@@ -141,10 +140,7 @@ def _encode(labels: np.ndarray, origin: str) -> np.ndarray:
 def _select(name: str, loaded: Loaded, options: dict, seed: int) -> tuple[list[str], dict[str, _Selection]]:
     """Return the class names, and the rows of the training and the test split."""
     train, test = loaded.train, loaded.test
-    labels = _encode(train.labels, train.origin)
-    if len(labels) == 0:
-        raise DatasetError(f"{train.origin}: no examples; add some")
-    classes, y = np.unique(labels, return_inverse=True)
+    classes, y = np.unique(_encode(train.labels, train.origin), return_inverse=True)
     if len(classes) < 2:
         raise DatasetError(
             f"{train.origin}: all examples are of class {classes[0]}; metric learning needs at least two classes"
@@ -163,7 +159,7 @@ def _select(name: str, loaded: Loaded, options: dict, seed: int) -> tuple[list[s
                 "give both parts the same columns"
             )
     if options["split"] is not None:
-        kept, held = hold_out(y[train_rows], _of(train.groups, train_rows), SPLIT, [seed, 4, options["split"]])
+        kept, held = hold_out(y[train_rows], train.groups_of(train_rows), SPLIT, [seed, 4, options["split"]])
         test, test_y, train_rows, test_rows = train, y, train_rows[kept], train_rows[held]
     train_rows = subsample(train_rows, y, train.groups, options["max_train"], 1, [seed, 2])
     test_rows = subsample(test_rows, test_y, test.groups, options["max_test"], 0, [seed, 3])
@@ -173,22 +169,14 @@ def _select(name: str, loaded: Loaded, options: dict, seed: int) -> tuple[list[s
     }
 
 
-def _of(groups: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
-    return None if groups is None else groups[rows]
-
-
 def _encode_test(classes: np.ndarray, test: Part) -> np.ndarray:
     labels = _encode(test.labels, test.origin)
-    if len(labels) == 0:
-        raise DatasetError(f"{test.origin}: no examples; add some")
     if (labels.dtype.kind == "U") != (classes.dtype.kind == "U"):
         labels, classes = labels.astype(str), classes.astype(str)
-    order = np.argsort(classes)
-    place = np.minimum(np.searchsorted(classes, labels, sorter=order), len(classes) - 1)
-    y = order[place]
-    unknown = classes[y] != labels
-    if unknown.any():
-        bad = int(np.argmax(unknown))
+    numbers = {label: number for number, label in enumerate(classes.tolist())}
+    y = np.array([numbers.get(label, -1) for label in labels.tolist()])
+    bad = int(np.argmin(y))
+    if y[bad] < 0:
         raise DatasetError(
             f"{test.origin}: example {bad + 1}: class {labels[bad]} is not in the training part; "
             "remove its examples or add some to the training part"
@@ -209,10 +197,8 @@ def _write(
             for block in selection.blocks():
                 writer.append(block if part.layout in BINARY_LAYOUTS else unit_rows(weigh(block)))
                 bar.update(block.shape[0])
-            groups = None if part.groups is None else part.groups[selection.rows]
-            splits[split] = writer.finish(selection.y, groups)
-        counts = np.bincount(selection.y, minlength=len(names))
-        splits[split]["class_counts"] = counts.tolist()
+            splits[split] = writer.finish(selection.y, part.groups_of(selection.rows))
+        splits[split]["class_counts"] = np.bincount(selection.y, minlength=len(names)).tolist()
     return splits
 
 
@@ -221,9 +207,7 @@ def _compare(dataset: Dataset, meta: dict) -> dict | None:
     if dataset.paper is None:
         return None
     expected = dict(zip(("D", "n", "n_test", "classes"), paper.DATASETS[dataset.paper], strict=True))
-    train, test = (meta["splits"][split]["shape"] for split in ("train", "test"))
-    actual = dict(zip(expected, (train[1], train[0], test[0], meta["n_classes"]), strict=True))
-    options = meta["options"]
+    actual, options = _sizes(meta), meta["options"]
     reasons = [
         f"{key}: {options[key]}"
         for key in ("holdout", "max_train", "max_test", "poses", "split")
@@ -234,12 +218,12 @@ def _compare(dataset: Dataset, meta: dict) -> dict | None:
         for key in expected
         if expected[key] != actual[key]
     ]
-    return {
-        "name": dataset.paper,
-        "expected": expected,
-        "actual": actual,
-        "differences": differences,
-    }
+    return {"name": dataset.paper, "expected": expected, "actual": actual, "differences": differences}
+
+
+def _sizes(meta: Mapping[str, Any]) -> dict[str, int]:
+    train, test = (meta["splits"][split]["shape"] for split in ("train", "test"))
+    return {"D": train[1], "n": train[0], "n_test": test[0], "classes": meta["n_classes"]}
 
 
 def paper_table(metas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -258,10 +242,8 @@ def paper_table(metas: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     table = []
     for meta in metas:
         printed = meta["paper"] or {"name": None, "expected": {}, "differences": []}
-        train, test = (meta["splits"][split]["shape"] for split in ("train", "test"))
-        actual = {"D": train[1], "n": train[0], "n_test": test[0], "classes": meta["n_classes"]}
         row: dict[str, Any] = {"dataset": meta["name"], "paper name": printed["name"]}
-        for key, value in actual.items():
+        for key, value in _sizes(meta).items():
             row[key], row[f"paper {key}"] = value, printed["expected"].get(key)
         stated = printed["differences"] + list(meta["notes"])
         table.append(row | {"differences": "; ".join(stated)})

@@ -10,7 +10,6 @@ import bz2
 import errno
 import gzip
 import io
-import itertools
 import lzma
 import os
 import re
@@ -18,6 +17,7 @@ import stat
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,13 +32,7 @@ MAX_LINE_BYTES = 64 * 2**20
 # Errors of writing, such as a full disk, are not the fault of the file that is read.
 _WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _OPENERS: dict[str, Callable[[Path, str], Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-_SPECIAL_FILES = [
-    (stat.S_ISFIFO, "a named pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-    (stat.S_ISDIR, "a folder"),
-]
+_SPECIAL_FILES = {"p": "a named pipe", "s": "a socket", "c": "a device", "b": "a device", "d": "a folder"}
 
 
 @contextmanager
@@ -63,9 +57,9 @@ def require_regular(path: str | os.PathLike) -> None:
         raise DatasetError(
             f"{path}: cannot be read ({error.strerror or error}); check the path and its permissions"
         ) from error
-    for is_kind, kind in _SPECIAL_FILES:
-        if is_kind(mode):
-            raise DatasetError(f"{path}: is {kind}, not a regular file; save the data to a file and give that")
+    kind = _SPECIAL_FILES.get(stat.filemode(mode)[0])
+    if kind is not None:
+        raise DatasetError(f"{path}: is {kind}, not a regular file; save the data to a file and give that")
 
 
 def files_below(folder: Path) -> list[Path]:
@@ -74,14 +68,13 @@ def files_below(folder: Path) -> list[Path]:
     found = []
     for top, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        files = [name for name in files if not name.startswith(".")]
-        for path in (Path(top, name) for name in (*folders, *files)):
+        paths = [Path(top, name) for name in files if not name.startswith(".")]
+        for path in (*(Path(top, name) for name in folders), *paths):
             if path.is_symlink() and os.path.commonpath((root, os.path.realpath(path))) != root:
                 raise DatasetError(f"{path}: symbolic link out of {folder}; copy its target into the folder")
-        paths = [Path(top, name) for name in files]
-        for path in paths:
-            require_regular(path)
         found += paths
+    for path in found:
+        require_regular(path)
     return sorted(found)
 
 
@@ -136,16 +129,13 @@ def open_compressed(path: Path) -> IO[bytes]:
 def numbered_lines(path: Path, what: str) -> Iterator[tuple[int, bytes]]:
     """Iterate over the lines of a plain or compressed file with their numbers, counted from 1."""
     with reading(path, what), open_compressed(path) as file:
-        for number in itertools.count(1):
-            line = file.readline(MAX_LINE_BYTES + 1)
-            if not line:
-                return
+        for number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
             if len(line) > MAX_LINE_BYTES:
                 raise ValueError(f"line {number} is longer than {MAX_LINE_BYTES / 1e6:,.0f} MB")
             yield number, line
 
 
-def checked_zip(path: Path) -> zipfile.ZipFile:
+def open_zip(path: Path) -> zipfile.ZipFile:
     """Open a zip archive; refuse one with unsafe paths or with entries that unpack beyond the limit."""
     require_regular(path)
     with reading(path, "a zip archive"):
@@ -164,13 +154,6 @@ def checked_zip(path: Path) -> zipfile.ZipFile:
         archive.close()
         raise
     return archive
-
-
-@contextmanager
-def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a zip archive as `checked_zip` does, and close it at the end of the block."""
-    with checked_zip(path) as archive:
-        yield archive
 
 
 def read_entry(archive: zipfile.ZipFile, name: str) -> bytes:

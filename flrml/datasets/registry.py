@@ -240,12 +240,9 @@ def raw_files(name: str, raw_dir: Any = None, options: Mapping[str, Any] | None 
     dataset = find_dataset(name, options)
     if name not in REGISTRY:
         given = [(options or {}).get(key) for key in ("train", "test", "labels", "test_labels")]
-        paths = [path if path.exists() else raw.find(str(path)) for path in map(_user_path, filter(None, given))]
+        places = [Path(path).expanduser() for path in given if path]
+        paths = [path if path.exists() else raw.find(str(path)) for path in places]
         return [str(file) for path in paths if path for file in ([path] if path.is_file() else files_below(path))]
     names = [item if isinstance(item, str) else item.name for group in dataset.raw for item in group]
     found = [path for path in map(raw.find, names) if path is not None and path.is_file()]
     return [str(path) for path in found if path.parent != raw.download_folder]
-
-
-def _user_path(given: Any) -> Path:
-    return Path(given).expanduser()

@@ -24,21 +24,7 @@ def share_out(counts: np.ndarray, total: int, keep: int = 0) -> np.ndarray:
 
 
 def choose(y: np.ndarray, groups: np.ndarray | None, total: int, keep: int, seed: list[int]) -> np.ndarray:
-    """Return a mask of rows, stratified by class.
-
-    Parameters
-    ----------
-    y : ndarray of int
-        Class number of every row.
-    groups : ndarray of int or None
-        Group number of every row; a group is chosen with all its rows or not at all.
-    total : int
-        Number of groups to choose.
-    keep : int
-        Smallest number of groups per class.
-    seed : list of int
-        Seed of the choice.
-    """
+    """Return a mask of the rows of ``total`` groups, stratified by class, with at least ``keep`` of every class."""
     _, first, unit = np.unique(
         np.arange(len(y)) if groups is None else groups, return_index=True, return_inverse=True
     )

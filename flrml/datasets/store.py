@@ -49,17 +49,7 @@ TYPES: dict[str, tuple[tuple, int]] = {
 
 
 class ArrayFile:
-    """A ``.npy`` file that is written row by row and never in memory as a whole.
-
-    Parameters
-    ----------
-    path : Path
-        File to write.
-    dtype : dtype
-        Type of the numbers on disk.
-    n_columns : int, optional
-        Width of a two-dimensional array; None for a vector.
-    """
+    """A ``.npy`` file that is written row by row and never in memory as a whole; a vector without ``n_columns``."""
 
     def __init__(self, path: Path, dtype: Any, n_columns: int | None = None):
         self.path, self.dtype = path, np.dtype(dtype)
@@ -70,14 +60,8 @@ class ArrayFile:
         self._write_header()
 
     def _write_header(self) -> None:
-        np.lib.format.write_array_header_1_0(
-            self._file,
-            {
-                "descr": np.lib.format.dtype_to_descr(self.dtype),
-                "fortran_order": False,
-                "shape": (self._length, *self._tail),
-            },
-        )
+        header = {"descr": self.dtype.str, "fortran_order": False, "shape": (self._length, *self._tail)}
+        np.lib.format.write_array_header_1_0(self._file, header)
 
     def append(self, array: np.ndarray) -> None:
         """Write further rows."""
@@ -101,30 +85,22 @@ class ArrayFile:
 
 
 class SplitWriter:
-    """Writer of one split, block by block.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder to create.
-    layout : {"dense", "csr", "binary", "runs"}
-        Layout of the rows on disk. More columns than runs can number are written as ``binary``.
-    n_columns : int
-        Number of columns D.
-    """
+    """Writer of one split, block by block; more columns than runs can number are written as ``binary``."""
 
     def __init__(self, folder: Path, layout: str, n_columns: int):
         folder.mkdir(parents=True)
         if layout == "runs" and n_columns > MAX_RUN_COLUMNS:
             layout = "binary"
         self.folder, self.layout, self.n_columns = folder, layout, n_columns
-        self.n_rows = self.nnz = self.n_runs = self.empty_rows = 0
+        self.n_rows = self.n_stored = self.nnz = self.empty_rows = 0
         if layout == "dense":
             self._files = {"X": ArrayFile(folder / "X.npy", np.float32, n_columns)}
         else:
-            types = {"indptr": np.int64, "indices": np.int32, "values": np.float32, "runs": np.uint32}
-            self._files = {name: ArrayFile(folder / f"{name}.npy", types[name]) for name in LAYOUTS[layout]}
+            self._files = {name: self._vector(name) for name in LAYOUTS[layout]}
             self._files["indptr"].append(np.zeros(1))
+
+    def _vector(self, name: str) -> ArrayFile:
+        return ArrayFile(self.folder / f"{name}.npy", TYPES[name][0][0])
 
     def __enter__(self) -> "SplitWriter":
         return self
@@ -139,16 +115,14 @@ class SplitWriter:
             rows = block.toarray() if sp.issparse(block) else np.asarray(block)
             lengths = np.count_nonzero(rows, axis=1)
             self._files["X"].append(rows)
-        elif self.layout == "runs":
-            lengths = np.diff(block.indptr).astype(np.int64)
-            runs, bounds = find_runs(block.indices, block.indptr)
-            self._files["indptr"].append(self.n_runs + bounds[1:])
-            self._files["runs"].append(runs)
-            self.n_runs += len(runs)
         else:
-            lengths = np.diff(block.indptr).astype(np.int64)
-            self._files["indptr"].append(self.nnz + np.cumsum(lengths))
-            self._files["indices"].append(block.indices)
+            lengths = np.diff(block.indptr)
+            entries, bounds = block.indices, block.indptr
+            if self.layout == "runs":
+                entries, bounds = find_runs(entries, bounds)
+            self._files["indptr"].append(self.n_stored + bounds[1:].astype(np.int64))
+            self._files[LAYOUTS[self.layout][1]].append(entries)
+            self.n_stored += len(entries)
             if self.layout == "csr":
                 self._files["values"].append(block.data)
         self.n_rows += len(lengths)
@@ -161,11 +135,10 @@ class SplitWriter:
             raise DatasetError(
                 f"{self.folder.name}: {len(y)} labels for {self.n_rows} rows; give exactly one label per row"
             )
-        self._files["y"] = ArrayFile(self.folder / "y.npy", np.int64)
-        self._files["y"].append(y)
-        if groups is not None:
-            self._files["groups"] = ArrayFile(self.folder / "groups.npy", np.int32)
-            self._files["groups"].append(groups)
+        for name, numbers in (("y", y), ("groups", groups)):
+            if numbers is not None:
+                self._files[name] = self._vector(name)
+                self._files[name].append(numbers)
         digests = {name: file.close() for name, file in self._files.items()}
         content = {"n_columns": self.n_columns, **digests}
         if self.layout == "csr" and self.nnz > MAX_INT32:
@@ -175,7 +148,7 @@ class SplitWriter:
             "nnz": self.nnz,
             "empty_rows": self.empty_rows,
             "layout": self.layout,
-            **({"n_runs": self.n_runs} if self.layout == "runs" else {}),
+            **({"n_runs": self.n_stored} if self.layout == "runs" else {}),
             "sha256": digests,
             "fingerprint": hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest(),
         }
@@ -255,13 +228,11 @@ def _open_split(folder: Path, meta: dict) -> tuple[Any, np.ndarray]:
     (n_rows, n_columns), nnz = split["shape"], split["nnz"]
     n_stored = split["n_runs"] if split["layout"] == "runs" else nnz
     arrays = {name: open_array(folder / f"{name}.npy", *TYPES[name]) for name in (*LAYOUTS[split["layout"]], "y")}
-    if split["layout"] == "dense":
-        consistent = arrays["X"].shape == (n_rows, n_columns)
-    else:
-        lengths = {name: len(arrays[name]) for name in LAYOUTS[split["layout"]]}
-        consistent = lengths == {name: n_rows + 1 if name == "indptr" else n_stored for name in lengths}
-        consistent = consistent and arrays["indptr"][0] == 0 and arrays["indptr"][-1] == n_stored
-    if not consistent or len(arrays["y"]) != n_rows or meta["n_features"] != n_columns:
+    shapes = {"X": (n_rows, n_columns), "indptr": (n_rows + 1,), "y": (n_rows,)}
+    consistent = all(array.shape == shapes.get(name, (n_stored,)) for name, array in arrays.items())
+    if consistent and "indptr" in arrays:
+        consistent = arrays["indptr"][0] == 0 and arrays["indptr"][-1] == n_stored
+    if not consistent or meta["n_features"] != n_columns:
         raise DatasetError(f"{folder}: the arrays do not match meta.json; {REMEDY}")
     largest = float(np.finfo(np.float32).max)
     bounds = {"X": (-largest, largest), "values": (-largest, largest), "indptr": (0, n_stored)}

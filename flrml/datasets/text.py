@@ -13,17 +13,7 @@ WORD = r"(?u)\b\w\w+\b"
 
 
 def count_words(train: Documents, test: Documents | None, origins: Sequence[str], token: str) -> Loaded:
-    """Count the words of documents.
-
-    Parameters
-    ----------
-    train, test : (labels, texts)
-        Documents; the test part may be None.
-    origins : sequence of str
-        Names of the parts, for messages.
-    token : str
-        Regular expression of a word.
-    """
+    """Count the words of documents; ``token`` is the regular expression of a word."""
     from sklearn.feature_extraction.text import CountVectorizer  # slow to import
 
     counter = CountVectorizer(token_pattern=token, lowercase=True)
@@ -34,7 +24,7 @@ def count_words(train: Documents, test: Documents | None, origins: Sequence[str]
     parts = [matrix_part(X, train[0], origins[0])]
     if test is not None:
         parts.append(matrix_part(counter.transform(test[1]), test[0], origins[1]))
-    return Loaded.of(parts)
+    return Loaded(*parts)
 
 
 def parse_tab(content: bytes, origin: str) -> Documents:

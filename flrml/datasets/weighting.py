@@ -54,15 +54,8 @@ def unit_rows(block: Any) -> Any:
 def fit_weighting(weighting: str, blocks: Iterable[Any], n_columns: int) -> Transform:
     """Return a function that weights the terms of a block, fitted on the blocks of the training part.
 
-    Parameters
-    ----------
-    weighting : {"counts", "tfidf", "log-tfidf"}
-        ``counts`` leaves the numbers as they are, ``tfidf`` multiplies them by the smoothed inverse document
-        frequency ln((1 + n) / (1 + df)) + 1, ``log-tfidf`` takes ln(1 + count) first.
-    blocks : iterable of matrices
-        The training part.
-    n_columns : int
-        Number of columns.
+    ``counts`` leaves the numbers as they are, ``tfidf`` multiplies them by the smoothed inverse document frequency
+    ln((1 + n) / (1 + df)) + 1, ``log-tfidf`` takes ln(1 + count) first.
     """
     if weighting == "counts":
         return lambda block: block

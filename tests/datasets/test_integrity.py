@@ -198,33 +198,3 @@ def test_a_file_is_checked_once_per_process_and_version(copy, monkeypatch):
     alter(folder / "train/X.npy", put(0, np.nan))
     with pytest.raises(DatasetError, match=r"X\.npy"):
         open_split(folder / "train")
-
-
-def test_a_large_split_is_checked_once_for_all_processes(copy, monkeypatch):
-    folder = copy("csr")
-    settle(folder)
-    calls = count_reads(monkeypatch)
-    monkeypatch.setattr(integrity, "NOTE_FROM_BYTES", 1)
-    open_split(folder / "train")
-    assert sorted(read_json(folder / "train" / integrity.NOTE)) == sorted(calls)
-    monkeypatch.setattr(integrity, "_checked", set())  # as in another process
-    calls.clear()
-    open_split(folder / "train")
-    assert calls == []
-    monkeypatch.setattr(integrity, "_checked", set())
-    alter(folder / "train/indices.npy", put(0, 10**6))
-    with pytest.raises(DatasetError, match=r"indices\.npy"):
-        open_split(folder / "train")
-    (folder / "train" / integrity.NOTE).write_text("{")
-    with pytest.raises(DatasetError, match=r"indices\.npy"):
-        open_split(folder / "train")
-
-
-def test_a_prepared_data_set_with_a_note_is_replaced(copy, sound, monkeypatch):
-    folder = copy("dense")
-    settle(folder)
-    monkeypatch.setattr(integrity, "NOTE_FROM_BYTES", 1)
-    open_split(folder / "train")
-    assert (folder / "train" / integrity.NOTE).exists()
-    prepare("digits", folder, options=LAYOUTS["dense"][1])
-    assert not (folder / "train" / integrity.NOTE).exists()

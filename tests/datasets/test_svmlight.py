@@ -69,6 +69,7 @@ def test_both_parts_are_as_wide_as_the_wider_one(tmp_path):
         ("1 3:1e999", "not finite"),
         ("1 3:1 3:2", "twice"),
         ("1 99999999999:1", "2³¹"),
+        ("1 " + "9" * 400 + ":1", "2³¹"),
         ("1 3", "expected"),
         ("1 a:1", "expected"),
         ("1 1:2:3", "expected"),

@@ -12,13 +12,6 @@ def parse_off(content: bytes, origin: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the vertices and triangles of an OFF file; larger faces are split into fans.
 
     Also reads files whose header runs into the counts (``OFF490 518 0``).
-
-    Parameters
-    ----------
-    content : bytes
-        Content of the file.
-    origin : str
-        Name of the file, for messages.
     """
     try:
         return _parse(content)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from flrml.datasets.modelnet.poses import Task, voxel_part
+from flrml.datasets.modelnet.poses import voxel_part
 from flrml.datasets.modelnet.voxels import voxelize
 from flrml.datasets.parts import Loaded, Part, Request
 
@@ -20,13 +20,7 @@ _TILT = np.radians(12)
 
 
 class Builder:
-    """Builder of a mesh from boxes and cylinders, with random choices.
-
-    Parameters
-    ----------
-    rng : numpy Generator
-        Source of the random choices.
-    """
+    """Builder of a mesh from boxes and cylinders, with random choices."""
 
     def __init__(self, rng: np.random.Generator):
         self.rng = rng
@@ -227,16 +221,8 @@ def _night_stand(b: Builder) -> None:
 
 
 CLASSES: dict[str, Callable[[Builder], None]] = {
-    "bed": _bed,
-    "bench": _bench,
-    "bookcase": _bookcase,
-    "chair": _chair,
-    "desk": _desk,
-    "dresser": _dresser,
-    "night_stand": _night_stand,
-    "sofa": _sofa,
-    "stool": _stool,
-    "table": _table,
+    build.__name__.removeprefix("_"): build
+    for build in (_bed, _bench, _bookcase, _chair, _desk, _dresser, _night_stand, _sofa, _stool, _table)
 }
 
 
@@ -258,10 +244,10 @@ def load_shapes(request: Request, *, size: int) -> Loaded:
 
 
 def _part(request: Request, size: int, split: int, per_class: int) -> Part:
-    how = (size, request.options["poses"], request.options["fill"])
     labels = np.repeat(list(CLASSES), per_class)
+    shapes = [(str(label), [request.seed, split, number]) for number, label in enumerate(labels)]
 
-    def tasks(models: np.ndarray) -> Iterator[Task]:
-        return ((_voxelize_shape, (str(labels[m]), [request.seed, split, int(m)], *how)) for m in models)
+    def read_models(models: np.ndarray) -> Iterator[tuple]:
+        return (shapes[model] for model in models)
 
-    return voxel_part(labels, tasks, request, size, "procedural shapes")
+    return voxel_part(labels, _voxelize_shape, read_models, request, size, "procedural shapes")

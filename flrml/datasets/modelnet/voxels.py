@@ -31,20 +31,9 @@ def fit_into_cube(points: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def voxelize(vertices: np.ndarray, faces: np.ndarray, size: int, n_poses: int, fill: str) -> list[np.ndarray]:
-    """Return the cells that a mesh occupies in every pose.
+    """Return the cells that a mesh occupies in each of the poses, which are evenly spread over a full turn.
 
-    Parameters
-    ----------
-    vertices : ndarray of shape (v, 3)
-        Corners; the third coordinate points upward.
-    faces : ndarray of shape (f, 3)
-        Vertex indices of the triangles.
-    size : int
-        Cells per side.
-    n_poses : int
-        Number of poses, evenly spread over a full turn.
-    fill : {"surface", "solid"}
-        Cells that the surface intersects, or also those it encloses.
+    These are the cells that its surface intersects and, if ``fill`` is ``solid``, those that it encloses.
     """
     from scipy import ndimage  # slow to import
 
@@ -85,7 +74,7 @@ def mark_mesh(vertices: np.ndarray, faces: np.ndarray, shape: tuple[int, int, in
     # Most triangles of a fine mesh lie inside one cell or two neighbours and need no test.
     leaving = np.flatnonzero((home[:, 0] != home[:, 1]) | (home[:, 0] != home[:, 2]))
     triangles = vertices[faces[leaving]]
-    low, high = _lowest(triangles), _highest(triangles)
+    low, high = _extent(triangles)
     triangles = triangles[(np.floor(high) - np.floor(low)) @ np.ones(3) > 1]
     normals = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
     depth = np.argmax(np.abs(normals), axis=1)
@@ -93,7 +82,8 @@ def mark_mesh(vertices: np.ndarray, faces: np.ndarray, shape: tuple[int, int, in
         # Make the depth the last coordinate.
         order = [(axis + 1) % 3, (axis + 2) % 3, axis]
         turned = triangles[depth == axis][:, :, order]
-        spans = np.floor(_highest(turned)) - np.floor(_lowest(turned)) + 1
+        low, high = _extent(turned)
+        spans = np.floor(high) - np.floor(low) + 1
         steps = np.cumsum(3 * spans[:, 0] * spans[:, 1]) // CELLS_PER_STEP
         for part in np.split(turned, np.flatnonzero(np.diff(steps)) + 1):
             i, j, k = np.clip(_cells_met(part), 0, last[order]).T
@@ -101,14 +91,10 @@ def mark_mesh(vertices: np.ndarray, faces: np.ndarray, shape: tuple[int, int, in
     return grid
 
 
-def _lowest(triangles: np.ndarray) -> np.ndarray:
-    """Return the smallest coordinates of each triangle, much faster than a reduction over three corners."""
-    return np.minimum(np.minimum(triangles[:, 0], triangles[:, 1]), triangles[:, 2])
-
-
-def _highest(triangles: np.ndarray) -> np.ndarray:
-    """Return the largest coordinates of each triangle."""
-    return np.maximum(np.maximum(triangles[:, 0], triangles[:, 1]), triangles[:, 2])
+def _extent(triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the smallest and largest coordinates of each triangle, faster than reductions over three corners."""
+    a, b, c = triangles[:, 0], triangles[:, 1], triangles[:, 2]
+    return np.minimum(np.minimum(a, b), c), np.maximum(np.maximum(a, b), c)
 
 
 def _spread(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -123,7 +109,8 @@ def _spread(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray
 def _cells_met(triangles: np.ndarray) -> np.ndarray:
     """Return the cells that triangles intersect; the normals have their largest coordinate last."""
     # Strips: triangle × i. In each, the triangle covers an interval of the second coordinate.
-    owner, i = _spread(_lowest(triangles)[:, 0], _highest(triangles)[:, 0])
+    low, high = _extent(triangles)
+    owner, i = _spread(low[:, 0], high[:, 0])
     first, last = _interval_in_strips(triangles, owner, i)
     # Columns: triangle × i × j. In each, the plane of the triangle covers an interval of depth.
     strip, j = _spread(first, last)
@@ -163,11 +150,12 @@ def _interval_in_columns(
     a, b, c = triangles[:, 0], triangles[:, 1], triangles[:, 2]
     normal = np.cross(b - a, c - a)
     # The normal of a triangle with next to no area is noise: any depth between its corners is possible.
-    sides = _highest(triangles) - _lowest(triangles)
+    low, high = _extent(triangles)
+    sides = high - low
     flat = np.abs(normal[:, 2]) <= 1e-9 * np.einsum("ij,ij->i", sides, sides)
     down = np.where(flat, 1, normal[:, 2])
     slope_x, slope_y = -normal[:, 0] / down, -normal[:, 1] / down
-    low, high = _lowest(triangles)[:, 2], _highest(triangles)[:, 2]
+    low, high = low[:, 2], high[:, 2]
     at_origin = a[:, 2] - slope_x * a[:, 0] - slope_y * a[:, 1]
     reach = np.where(flat, np.inf, (np.abs(slope_x) + np.abs(slope_y)) / 2)
     middle = at_origin[owner] + slope_x[owner] * (i + 0.5) + slope_y[owner] * (j + 0.5)
@@ -200,13 +188,6 @@ def turn_grid(grid: np.ndarray, size: int, n_poses: int, fill: str) -> list[np.n
     """Return the cells of a solid grid in every pose, resampled to another size.
 
     A finer grid takes the nearest cell; a cell of a coarser one is full if the solid reaches into it.
-
-    Parameters
-    ----------
-    grid : ndarray of bool, cube
-        Solid cells; axis 2 is vertical.
-    size, n_poses, fill
-        As in `voxelize`; ``surface`` keeps the cells that have an empty neighbour or are on the cube's face.
     """
     full = np.argwhere(grid)
     if len(full) == 0:
@@ -218,7 +199,9 @@ def turn_grid(grid: np.ndarray, size: int, n_poses: int, fill: str) -> list[np.n
     n_samples = max(1, int(np.ceil(np.sqrt(2) / (scale * size))))
     ticks = (np.arange(n_samples * size) + 0.5) / (n_samples * size) - 0.5
     padded = np.pad(grid, 1)  # cells outside the grid are empty
-    levels = _any_of(padded[:, :, _nearest(ticks / scale + centre[2], grid.shape[2])], n_samples)
+    levels = padded[:, :, _nearest(ticks / scale + centre[2], grid.shape[2])]
+    # A cell is full if one of its samples is.
+    levels = np.logical_or.reduce(levels.reshape(*levels.shape[:2], size, n_samples), axis=3)
     plane = np.stack(np.meshgrid(ticks, ticks, indexing="ij"), axis=-1).reshape(-1, 2)
     grids = []
     for pose in range(n_poses):
@@ -230,11 +213,6 @@ def turn_grid(grid: np.ndarray, size: int, n_poses: int, fill: str) -> list[np.n
     return grids
 
 
-def _any_of(levels: np.ndarray, n_samples: int) -> np.ndarray:
-    """Reduce levels of samples to levels of cells: a cell is full if one of its samples is."""
-    return np.asarray(levels.reshape(*levels.shape[:2], -1, n_samples).any(axis=3))
-
-
 def _nearest(position: np.ndarray, size: int) -> np.ndarray:
     """Return the index of the cell that contains a position, from 1; 0 and size + 1 are outside."""
     return np.clip(np.floor(position).astype(np.int64) + 1, 0, size + 1)
@@ -242,12 +220,8 @@ def _nearest(position: np.ndarray, size: int) -> np.ndarray:
 
 def surface(grid: np.ndarray) -> np.ndarray:
     """Return the cells of a solid grid that have an empty neighbour across a face, or are on the cube's face."""
-    inner = np.zeros_like(grid)
-    core = grid[1:-1, 1:-1, 1:-1].copy()
+    padded = np.pad(grid, 1)
+    inner = padded.copy()
     for axis in range(3):
-        for shift in (0, 2):
-            index = [slice(1, -1)] * 3
-            index[axis] = slice(shift, shift + grid.shape[axis] - 2)
-            core &= grid[tuple(index)]
-    inner[1:-1, 1:-1, 1:-1] = core
-    return grid & ~inner
+        inner &= np.roll(padded, 1, axis) & np.roll(padded, -1, axis)
+    return grid & ~inner[1:-1, 1:-1, 1:-1]

@@ -14,32 +14,17 @@ from typing import Any, TypeVar
 class Entry:
     """A table, or what a figure has in common with one; it is made if there are results for it.
 
-    Attributes
-    ----------
-    name : str
-        Name of its files, and of its rule after ``figure_`` or ``table_``.
-    title : str
-        Heading on the published page.
-    function : str
-        Module and function that make it, below ``flrml.pipeline.report``. A figure's takes the path without suffix
-        and the :class:`~flrml.pipeline.report.results.Results`; a table's takes the results and returns a table.
-    inputs : tuple of str
-        Kinds of result files that it reads; see :mod:`flrml.pipeline.report.result_files`.
-    caption : str
-        Sentences that say what its axes, or its rows and columns, show.
-    category : str
-        Section of the report.
-    needs : str
-        Kind of result files without which it is not made; the first of ``inputs`` if not given.
+    The function of a figure takes the path without suffix and the :class:`~flrml.pipeline.report.results.Results`,
+    that of a table takes the results and returns a table.
     """
 
-    name: str
-    title: str
-    function: str
-    inputs: tuple[str, ...]
-    caption: str
-    category: str = "Tables"
-    needs: str = ""
+    name: str  # of its files, and of its rule after ``figure_`` or ``table_``
+    title: str  # on the published page
+    function: str  # and its module, below ``flrml.pipeline.report``
+    inputs: tuple[str, ...]  # kinds of result files that it reads, keys of ``result_files.KINDS``
+    caption: str  # what its axes, or its rows and columns, show
+    category: str = "Tables"  # section of the report
+    needs: str = ""  # kind of result files without which it is not made; the first of ``inputs`` if not given
 
     @property
     def module(self) -> str:
@@ -54,18 +39,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Figure(Entry):
-    """A figure; it is drawn if the configuration lists it too.
+    """A figure; it is drawn if the configuration lists it too."""
 
-    Attributes
-    ----------
-    settings : dict
-        JSON schemas of its settings by name; ``$ref`` may name a definition of the configuration's schema.
-    needs_svd : bool
-        Whether its data sets must have an SVD.
-    """
-
+    # JSON schemas by name; ``$ref`` may name a definition of the configuration's schema.
     settings: dict[str, Any] = field(default_factory=dict)
-    needs_svd: bool = False
+    needs_svd: bool = False  # of all its data sets
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -15,17 +15,7 @@ STYLE = (
 
 
 def write_cover(path: str | Path, experiment: str, summary: str | Path, claims: str | Path) -> None:
-    """Write the cover of the report in reStructuredText: the headline results, and the paper's claims.
-
-    Parameters
-    ----------
-    path : path
-        File to write.
-    experiment : str
-        Name of the experiment.
-    summary, claims : paths
-        The two tables as CSV.
-    """
+    """Write the cover of the report in reStructuredText: the tables ``summary`` and ``claims``, given as CSV."""
     checked = _rows(claims)
     tested = [row for row in checked if row[-1] != UNTESTED]
     parts = [

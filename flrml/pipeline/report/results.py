@@ -16,37 +16,18 @@ Record = dict[str, Any]
 
 @dataclass
 class Results:
-    """Everything that a figure or table may show.
-
-    Attributes
-    ----------
-    runs : list of dict
-        Metrics of trained and evaluated models.
-    margin, batches : lists of dict
-        Points of sweeps in the order of the swept parameter, without repeats that did not finish.
-    growth : list of dict
-        Time and memory against the size of the data.
-    iterations : list of dict
-        Methods followed per iteration, those that finished.
-    metas : dict
-        Descriptions of prepared data sets by name.
-    svd : dict
-        Seconds of an SVD by data set and kind of rows.
-    missing : dict
-        Reasons why data sets were left out.
-    positions : dict
-        Position in the configuration of each data set that a figure tells apart.
-    """
+    """Everything that a figure or table may show."""
 
     runs: list[Record] = field(default_factory=list)
+    # Sweeps in the order of the swept parameter, without repeats that did not finish.
     margin: list[Record] = field(default_factory=list)
     batches: list[Record] = field(default_factory=list)
     growth: list[Record] = field(default_factory=list)
-    iterations: list[Record] = field(default_factory=list)
-    metas: dict[str, Record] = field(default_factory=dict)
-    svd: dict[tuple[str, str], float] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
-    positions: dict[str, int] = field(default_factory=dict)
+    iterations: list[Record] = field(default_factory=list)  # those that finished
+    metas: dict[str, Record] = field(default_factory=dict)  # by data set
+    svd: dict[tuple[str, str], float] = field(default_factory=dict)  # seconds by data set and kind of rows
+    missing: dict[str, str] = field(default_factory=dict)  # reasons why data sets were left out
+    positions: dict[str, int] = field(default_factory=dict)  # in the configuration, by data set
 
     @classmethod
     def read(
@@ -55,15 +36,7 @@ class Results:
         missing: dict[str, str] | None = None,
         positions: dict[str, int] | None = None,
     ) -> "Results":
-        """Read result files.
-
-        Parameters
-        ----------
-        files : mapping
-            Paths by kind; see :mod:`flrml.pipeline.report.result_files`. Other kinds are ignored.
-        missing, positions : dict
-            See the class.
-        """
+        """Read result files, given by kind as in :mod:`flrml.pipeline.report.result_files`."""
         paths = {kind: [found] if isinstance(found, str) else list(found) for kind, found in files.items()}
 
         def records(*kinds: str) -> list[Record]:

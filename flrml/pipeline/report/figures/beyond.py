@@ -6,16 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from flrml.pipeline.report.figures.style import (
-    dataset_style,
-    few_ticks,
-    legend_above,
-    method_style,
-    panels,
-    plain_ticks,
-    whole_numbers,
-    write_numbers,
-)
+from flrml.pipeline.report.figures import style
 from flrml.pipeline.report.results import Results, exponent, growth_curve, title
 
 QUANTITIES = (("seconds", "time of an iteration (s)"), ("peak_mb", "peak memory (MB)"))
@@ -25,21 +16,21 @@ def draw_pareto(stem: str | Path, results: Results) -> None:
     """Draw accuracy against the time of SVD and training, a panel per data set; the line joins the best methods."""
     seconds, accuracies = results.means("train_seconds"), results.means("accuracy")
     rows = []
-    with panels(stem, len(seconds), size=(2.7, 2.3)) as axes:
+    with style.panels(stem, len(seconds), size=(2.7, 2.3)) as axes:
         for panel, dataset in zip(axes, seconds, strict=True):
             points = []
             for method, trained in seconds[dataset].items():
                 time = max(trained + results.svd_seconds(dataset, method), 1e-3)
                 points.append((time, 100 * accuracies[dataset][method]))
                 look: Any = {"markersize": 5, "markeredgecolor": "black", "markeredgewidth": 0.4, "linestyle": ""}
-                panel.plot(*points[-1], label=title(method), **look, **method_style(method))
+                panel.plot(*points[-1], label=title(method), **look, **style.method_style(method))
                 rows.append((dataset, method, *points[-1]))
             best = [p for p in sorted(points) if not any(q[0] <= p[0] and q[1] >= p[1] and q != p for q in points)]
             panel.step(*zip(*best, strict=True), where="post", color="grey", linewidth=0.8, zorder=0)
             panel.set(title=dataset, xlabel="training time, with SVD (s)", ylabel="5-NN accuracy (%)", xscale="log")
-            few_ticks(panel.xaxis)
-        legend_above(axes)
-    write_numbers(stem, ["dataset", "method", "seconds with SVD", "accuracy"], rows)
+            style.few_ticks(panel.xaxis)
+        style.legend_above(axes)
+    style.write_numbers(stem, ["dataset", "method", "seconds with SVD", "accuracy"], rows)
 
 
 def draw_growth(stem: str | Path, results: Results) -> None:
@@ -47,7 +38,7 @@ def draw_growth(stem: str | Path, results: Results) -> None:
     axes_of_data = list(dict.fromkeys(result["axis"] for result in results.growth))
     places = [(axis, *quantity) for axis in axes_of_data for quantity in QUANTITIES]
     rows = []
-    with panels(stem, len(places), columns=2, size=(3.4, 2.7)) as axes:
+    with style.panels(stem, len(places), columns=2, size=(3.4, 2.7)) as axes:
         for panel, (axis, quantity, label) in zip(axes, places, strict=True):
             found = [result for result in results.growth if result["axis"] == axis]
             for result in found:
@@ -55,12 +46,12 @@ def draw_growth(stem: str | Path, results: Results) -> None:
                 power = exponent(result, quantity)
                 fitted = f" ~ ${axis}^{{{round(power, 2) + 0:.2f}}}$" if power is not None else ""
                 name = result["method"]
-                panel.loglog(sizes, values, label=title(name) + fitted, **method_style(name))
+                panel.loglog(sizes, values, label=title(name) + fitted, **style.method_style(name))
                 rows += [(name, axis, size, quantity, value) for size, value in zip(sizes, values, strict=True)]
-            plain_ticks(panel, {point["size"] for result in found for point in result["points"]})
+            style.plain_ticks(panel, {point["size"] for result in found for point in result["points"]})
             panel.set(xlabel=f"${axis}$ ({found[0]['dataset']})", ylabel=label)
             panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    write_numbers(stem, ["method", "axis", "size", "quantity", "value"], rows)
+    style.write_numbers(stem, ["method", "axis", "size", "quantity", "value"], rows)
 
 
 def draw_iterations(stem: str | Path, results: Results) -> None:
@@ -68,13 +59,13 @@ def draw_iterations(stem: str | Path, results: Results) -> None:
     followed = results.iterations[:2]
     columns = len(followed) + 1
     rows: list[tuple] = []
-    with panels(stem, 2 * columns if followed else 0, columns, size=(2.9, 2.3)) as axes:
+    with style.panels(stem, 2 * columns if followed else 0, columns, size=(2.9, 2.3)) as axes:
         for number, result in enumerate(followed):
             _follow(axes[number], axes[columns + number], result, rows)
         if followed:
             _against_ridge(axes[columns - 1], results, rows)
             _legend_in(axes[-1], axes[0], axes[columns - 1])
-    write_numbers(stem, ["dataset", "method", "iteration or ridge", "quantity", "value"], rows)
+    style.write_numbers(stem, ["dataset", "method", "iteration or ridge", "quantity", "value"], rows)
 
 
 def _follow(panel: Axes, below: Axes, result: dict, rows: list[tuple]) -> None:
@@ -84,8 +75,8 @@ def _follow(panel: Axes, below: Axes, result: dict, rows: list[tuple]) -> None:
         accuracies, objective = 100 * np.array(followed["accuracies"]), np.array(followed["objective"])
         steps = followed.get("steps", range(len(accuracies)))
         relative = objective / objective[:1]
-        panel.plot(steps, accuracies, label=title(method), **method_style(method))
-        below.plot(relative, **method_style(method))
+        panel.plot(steps, accuracies, label=title(method), **style.method_style(method))
+        below.plot(relative, **style.method_style(method))
         rows += [(dataset, method, step, "accuracy", a / 100) for step, a in zip(steps, accuracies, strict=True)]
         rows += [(dataset, method, step, "relative objective", f) for step, f in enumerate(relative)]
     panel.axhline(100 * result["cosine"], color="black", linestyle=":", linewidth=1.2, label="cosine on X")
@@ -94,14 +85,14 @@ def _follow(panel: Axes, below: Axes, result: dict, rows: list[tuple]) -> None:
     below.set(xlabel="iteration or round", ylabel="objective / first")
     for axes in (panel, below):
         axes.margins(y=0.1)
-        whole_numbers(axes)
+        style.whole_numbers(axes)
 
 
 def _against_ridge(panel: Axes, results: Results, rows: list[tuple]) -> None:
     """Draw the accuracy of RidgeFLRML against g, with cosine as a dotted line in the same colour."""
     for result in results.iterations:
         dataset = result["dataset"]
-        look = dataset_style(results.positions.get(dataset, 0))
+        look = style.dataset_style(results.positions.get(dataset, 0))
         ridges, accuracies = zip(*result["ridges"], strict=True)
         panel.plot(ridges, 100 * np.array(accuracies), label=dataset, **look)
         panel.axhline(100 * result["cosine"], color=look["color"], linestyle=":", linewidth=0.9)

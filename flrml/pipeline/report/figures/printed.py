@@ -7,17 +7,7 @@ import numpy as np
 
 from flrml import paper
 from flrml.loss import softplus
-from flrml.pipeline.report.figures.style import (
-    COLOURS,
-    band,
-    dataset_style,
-    legend_above,
-    method_style,
-    numbered_style,
-    panels,
-    whole_numbers,
-    write_numbers,
-)
+from flrml.pipeline.report.figures import style
 from flrml.pipeline.report.results import Results, by, title
 
 PAPERS: Any = {"color": "grey", "linestyle": ":", "linewidth": 1}
@@ -26,48 +16,48 @@ PAPERS: Any = {"color": "grey", "linestyle": ":", "linewidth": 1}
 def draw_smoothing(stem: str | Path, results: Results) -> None:
     """Draw μ(x) = log(1 + eˣ) against max(0, x)."""
     x = np.linspace(-5, 5, 201)
-    with panels(stem, size=(3.4, 2.5)) as (axes,):
-        axes.plot(x, np.maximum(x, 0), "--", color=COLOURS[1], label="max(0, x)")
-        axes.plot(x, softplus(x), color=COLOURS[0], label="μ(x) = log(1 + eˣ)")
+    with style.panels(stem, size=(3.4, 2.5)) as (axes,):
+        axes.plot(x, np.maximum(x, 0), "--", color=style.COLOURS[1], label="max(0, x)")
+        axes.plot(x, softplus(x), color=style.COLOURS[0], label="μ(x) = log(1 + eˣ)")
         axes.set(xlabel="x", ylabel="value")
         axes.legend()
-    write_numbers(stem, ["x", "max(0, x)", "mu(x)"], zip(x, np.maximum(x, 0), softplus(x), strict=True))
+    style.write_numbers(stem, ["x", "max(0, x)", "mu(x)"], zip(x, np.maximum(x, 0), softplus(x), strict=True))
 
 
 def draw_convergence(stem: str | Path, results: Results) -> None:
     """Draw the objective per iteration relative to the first, a line per data set, a panel per method."""
     runs = by((run for run in results.finished if run["history"]), "method", "dataset")
     rows = []
-    with panels(stem, len(runs), size=(3.2, 2.5)) as axes:
+    with style.panels(stem, len(runs), size=(3.2, 2.5)) as axes:
         for panel, (method, of_method) in zip(axes, runs.items(), strict=True):
             for dataset, (run,) in of_method.items():
                 relative = np.array(run["history"]) / run["history"][0]
-                panel.plot(relative, label=dataset, **dataset_style(results.positions.get(dataset, 0)))
+                panel.plot(relative, label=dataset, **style.dataset_style(results.positions.get(dataset, 0)))
                 rows += [(method, dataset, step, value) for step, value in enumerate(relative)]
             panel.set(title=title(method), xlabel="iteration", ylabel="objective / first objective")
-            whole_numbers(panel)
-        legend_above(axes)
-    write_numbers(stem, ["method", "dataset", "iteration", "relative objective"], rows)
+            style.whole_numbers(panel)
+        style.legend_above(axes)
+    style.write_numbers(stem, ["method", "dataset", "iteration", "relative objective"], rows)
 
 
 def draw_margin(stem: str | Path, results: Results) -> None:
     """Draw accuracy against the margin ratio: mean and deviation over repeats, a panel per data set."""
     points = by(results.margin, "dataset", "method")
     rows = []
-    with panels(stem, len(points)) as axes:
+    with style.panels(stem, len(points)) as axes:
         for panel, (dataset, of_dataset) in zip(axes, points.items(), strict=True):
             for method, found in of_dataset.items():
                 ratios = [result["margin_ratio"] for result in found]
                 accuracies = [np.array([100 * point["accuracy"] for point in result["points"]]) for result in found]
                 mean, deviation = (np.array([f(values) for values in accuracies]) for f in (np.mean, np.std))
-                band(panel, ratios, mean, deviation, title(method), method_style(method))
+                style.band(panel, ratios, mean, deviation, title(method), style.method_style(method))
                 counts = [len(values) for values in accuracies]
                 rows += [(dataset, method, *row) for row in zip(ratios, mean, deviation, counts, strict=True)]
             panel.axvline(paper.MARGIN_RATIO, label="the paper's ratio", **PAPERS)
             panel.set(title=dataset, xlabel=r"margin ratio $m / \bar{l}$", ylabel="5-NN accuracy (%)")
-        legend_above(axes)
+        style.legend_above(axes)
     head = ["dataset", "method", "margin ratio", "mean accuracy", "standard deviation", "repeats"]
-    write_numbers(stem, head, rows)
+    style.write_numbers(stem, head, rows)
 
 
 def draw_batches(stem: str | Path, results: Results) -> None:
@@ -77,19 +67,19 @@ def draw_batches(stem: str | Path, results: Results) -> None:
     sizes = sorted({result["batch_triplets"] for result in results.batches})
     columns = max((len(of_dataset) for of_dataset in points.values()), default=1)
     rows = []
-    with panels(stem, len(places), columns, size=(3.2, 2.2)) as axes:
+    with style.panels(stem, len(places), columns, size=(3.2, 2.2)) as axes:
         for panel, (dataset, method) in zip(axes, places, strict=True):
             for result in points[dataset][method]:
                 size, steps = result["batch_triplets"], result["points"][0]["steps"]
                 accuracy = 100 * np.array([point["accuracies"] for point in result["points"]])
                 mean, deviation = accuracy.mean(axis=0), accuracy.std(axis=0)
                 label = f"$N_t$ = {size}" + (" (the paper's)" if size == paper.BATCH_TRIPLETS else "")
-                band(panel, steps, mean, deviation, label, numbered_style(sizes.index(size)))
+                style.band(panel, steps, mean, deviation, label, style.numbered_style(sizes.index(size)))
                 head = (dataset, method, size)
                 rows += [(*head, *row, len(accuracy)) for row in zip(steps, mean, deviation, strict=True)]
             panel.axvline(paper.N_BATCHES, label="the paper's T = 20", **PAPERS)
             panel.set(title=f"{dataset}, {title(method)}", xlabel="mini-batches", ylabel="5-NN accuracy (%)")
-            whole_numbers(panel)
-        legend_above(axes)
+            style.whole_numbers(panel)
+        style.legend_above(axes)
     names = ["dataset", "method", "N_t", "mini-batches", "mean accuracy", "standard deviation", "repeats"]
-    write_numbers(stem, names, rows)
+    style.write_numbers(stem, names, rows)
