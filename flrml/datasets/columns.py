@@ -11,7 +11,7 @@ import numpy as np
 
 from flrml.datasets.options import did_you_mean
 from flrml.datasets.parts import Loaded, Part, Request, matrix_part
-from flrml.datasets.reading import check_unpacked, open_compressed, reading
+from flrml.datasets.reading import MAX_LINE_BYTES, check_unpacked, open_compressed, reading
 from flrml.datasets.store import ArrayFile
 from flrml.exceptions import DatasetError
 from flrml.extras import require
@@ -19,7 +19,8 @@ from flrml.extras import require
 if TYPE_CHECKING:
     import pandas as pd
 
-ROWS_PER_BLOCK = 10_000
+ROWS_PER_BLOCK, VALUES_PER_BLOCK = 10_000, 2**24
+MAX_COLUMNS = 100_000  # each costs a tenth of a millisecond and some kilobytes
 NUMBER_BYTES = 8
 
 
@@ -37,11 +38,20 @@ def _read_csv(request: Request, path: Path) -> Part:
     pd = _package("pandas")
     with reading(path, "a CSV file"):
         with open_compressed(path) as file:
+            line = file.readline(MAX_LINE_BYTES + 1)
+            n_columns = line.count(b",") + 1
+            if len(line) > MAX_LINE_BYTES or n_columns > MAX_COLUMNS:
+                raise DatasetError(
+                    f"{path}: the header has more than {MAX_COLUMNS:,} columns; save wide data as .npz or svmlight"
+                )
+        with open_compressed(path) as file:
             header = pd.read_csv(file, header=None, nrows=1, dtype=str)
         _check_names(path, header.iloc[0].dropna().tolist())
         with (
             open_compressed(path) as file,
-            pd.read_csv(file, chunksize=ROWS_PER_BLOCK, low_memory=False) as chunks,
+            pd.read_csv(
+                file, chunksize=max(1, min(ROWS_PER_BLOCK, VALUES_PER_BLOCK // n_columns)), low_memory=False
+            ) as chunks,
         ):
             # The header is line 1.
             return _spool(request, path, _checked_fields(path, chunks), first_row=2)

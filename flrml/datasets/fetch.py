@@ -7,6 +7,7 @@ from pathlib import Path
 
 from flrml.datasets.reading import require_regular
 from flrml.exceptions import DatasetError
+from flrml.files import atomic_write
 
 DOWNLOADS = "downloads"  # a separate folder, so that downloads are not mistaken for files of the user
 
@@ -74,6 +75,8 @@ class RawFiles:
         sha256 = self.record(path)
         if wanted.sha256 is None:
             self._unverified.append(wanted.name)
+            if path.parent == self.download_folder:
+                _pin(path, sha256)
         elif sha256 != wanted.sha256:
             self._altered.append(wanted.name)
         return path
@@ -115,6 +118,19 @@ class RawFiles:
         if self._altered:
             lines.append(f"repacked or altered, as the sha256 is not the published one: {', '.join(self._altered)}")
         return lines
+
+
+def _pin(path: Path, sha256: str) -> None:
+    """Keep the sha256 of the first download of a file in a file next to it, and refuse another one later."""
+    pin = path.with_name(f"{path.name}.sha256")
+    if not pin.exists():
+        with atomic_write(pin) as temporary:
+            temporary.write_text(f"{sha256}\n", encoding="utf-8")
+    elif pin.read_text(encoding="utf-8").strip() != sha256:
+        raise DatasetError(
+            f"{path}: its sha256 is {sha256}, another one than when it was first downloaded; compare it with the "
+            f"publisher's, then delete {pin.name} to accept it, or the file to download it again"
+        )
 
 
 def _digest(path: Path) -> bytes:

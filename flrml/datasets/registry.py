@@ -197,8 +197,8 @@ REGISTRY: dict[str, Dataset] = {
 _USER_FILES = ("format", "train", "test", "labels", "test_labels", "features", "target", "zero_based")
 FORMATS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "svmlight": ("svmlight.load_svmlight", "text", (".svm", ".svmlight", ".libsvm")),
-    "npz": ("arrays.load_npz", "table", (".npz",)),
-    "npy": ("arrays.load_npy", "table", (".npy",)),
+    "npz": ("numpy_files.load_npz", "table", (".npz",)),
+    "npy": ("numpy_files.load_npy", "table", (".npy",)),
     "mat": ("matlab.load_mat", "table", (".mat",)),
     "csv": ("columns.load_csv", "table", (".csv",)),
     "parquet": ("columns.load_parquet", "table", (".parquet",)),

@@ -134,3 +134,11 @@ def test_misspelt_names_in_npz_and_mat_files_get_a_hint(tmp_path):
             prepare("mine", tmp_path / "out", options=options)
     with pytest.raises(DatasetError, match=r"digitz: no such data set \(did you mean 'digits'\?\)"):
         prepare("digitz", tmp_path / "out")
+
+
+def test_a_header_of_very_many_columns_is_refused_at_once(tmp_path):
+    (tmp_path / "wide.csv").write_text(",".join(f"c{n}" for n in range(200_000)) + "\n")
+    with pytest.raises(DatasetError, match=r"wide\.csv: the header has more than 100,000 columns; save wide data"):
+        prepare(
+            "mine", tmp_path / "out", options={"train": str(tmp_path / "wide.csv"), "target": "c0", "holdout": 0.5}
+        )

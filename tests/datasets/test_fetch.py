@@ -2,9 +2,12 @@
 
 import hashlib
 
+import pytest
+
 from flrml.datasets import raw_files
 from flrml.datasets.fetch import RawFiles, RemoteFile
 from flrml.datasets.registry import REGISTRY
+from flrml.exceptions import DatasetError
 
 
 def test_files_are_found_at_any_depth(tmp_path, monkeypatch):
@@ -54,6 +57,20 @@ def test_a_file_that_is_not_the_published_one_is_noted(tmp_path):
     assert raw.notes() == []
     raw.get(RemoteFile("a.bin", "http://127.0.0.1:9/", "0" * 64))
     assert raw.notes() == ["repacked or altered, as the sha256 is not the published one: a.bin"]
+
+
+def test_a_download_without_a_published_sha256_is_pinned_by_the_first_one(tmp_path):
+    (tmp_path / "downloads").mkdir()
+    file, wanted = tmp_path / "downloads" / "a.bin", RemoteFile("a.bin", "http://127.0.0.1:9/")
+    file.write_bytes(b"1")
+    for _ in range(2):
+        RawFiles(tmp_path).get(wanted)
+    assert (tmp_path / "downloads" / "a.bin.sha256").read_text() == hashlib.sha256(b"1").hexdigest() + "\n"
+    file.write_bytes(b"2")
+    with pytest.raises(
+        DatasetError, match=r"another one than when it was first downloaded.* delete a\.bin\.sha256"
+    ):
+        RawFiles(tmp_path).get(wanted)
 
 
 def test_two_files_of_one_name_are_both_recorded(tmp_path):
