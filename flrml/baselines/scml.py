@@ -11,13 +11,12 @@ from sklearn.base import _fit_context
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import check_random_state
 
-from flrml.baselines.common import TEMPORARY_VALUES, Baseline, Reduced
+from flrml.baselines.common import Baseline, Reduced, temporary_blocks
 from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, POSITIVE_REAL, UNIT_INTERVAL, require_solution
 from flrml.rows import product, row_blocks
 from flrml.spectrum import decompose
 
 KMEANS_ROWS = 20_000  # k-means uses a random sample of more rows
-NEIGHBORHOODS = (50, 20)  # samples per class around a centre, for the first and the second round of bases
 
 
 @dataclass(eq=False, repr=False)
@@ -81,7 +80,6 @@ class SCML(Baseline):
         "n_bases": [POSITIVE_INTEGER],
         "beta": [NONNEGATIVE_REAL],
         "gamma": [POSITIVE_REAL],
-        "n_steps": [POSITIVE_INTEGER],
         "check_every": [POSITIVE_INTEGER],
         "shrinkage": [UNIT_INTERVAL],
     }
@@ -153,9 +151,8 @@ def objective(XB: NDArray, T: NDArray, w: NDArray, beta: float) -> float:
     """Return the mean hinge over all triplets plus β Σ w."""
     total = 0.0
     Y = XB * np.sqrt(w)
-    step = max(1, TEMPORARY_VALUES // max(Y.shape[1], 1))
-    for start in range(0, len(T), step):
-        i, j, k = T[start : start + step].T
+    for block in temporary_blocks(len(T), Y.shape[1]):
+        i, j, k = T[block].T
         near, far = Y[i] - Y[j], Y[i] - Y[k]
         margins = np.einsum("ij,ij->i", near, near) - np.einsum("ij,ij->i", far, far)
         total += float(np.maximum(1 + margins, 0).sum())
@@ -173,7 +170,7 @@ def local_bases(X: Any, label: NDArray, n_bases: int, shrinkage: float, random: 
     # Squared distance up to the length of the centre, which all samples share.
     distance = _squared_lengths(X)[:, None] - 2 * product(X, centres.T)
     found = []
-    for size in NEIGHBORHOODS:
+    for size in (50, 20):  # samples per class around a centre, in the first and the second round of bases
         for centre in range(n_centres):
             around = _nearest_per_class(distance[:, centre], label, size)
             found.append(discriminants(X[around], label[around], per_centre, shrinkage))
