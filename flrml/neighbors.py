@@ -19,7 +19,6 @@ METRICS = ("cosine", "euclidean", "bilinear")
 BLOCK_SIMILARITIES = 2**24  # similarities held at once
 DENSE_SHARE = 0.03  # share of non-zeros above which dense products are faster than sparse ones
 DENSE_TRAIN_VALUES = 2**28  # largest training rows that are stored dense
-MOST_PASSES = 10  # up to this many neighbours, passes over a cached block are faster than a partition
 CACHED_ROWS, CACHED_COLUMNS = 256, 8192  # of a block of cosines that stays in the processor's cache
 DENSE_TEST_VALUES = 2**26  # test rows that are stored dense at once
 
@@ -106,17 +105,15 @@ def _search_cosines(train: NDArray, test: NDArray, k: int) -> tuple[NDArray, NDA
 
 def largest(similarity: NDArray, k: int) -> tuple[NDArray, NDArray]:
     """Return columns and values of the k largest entries of each row, descending; may overwrite the entries."""
-    if k > MOST_PASSES:
+    if k > 10:  # up to here, passes over a cached block are faster than a partition
         most = min(k, similarity.shape[1] - 1)
         columns = np.argpartition(-similarity, most, axis=1)[:, :k]
         values = np.take_along_axis(similarity, columns, axis=1)
         order = np.argsort(-values, axis=1, kind="stable")
         return np.take_along_axis(columns, order, axis=1), np.take_along_axis(values, order, axis=1)
     each = np.arange(len(similarity))
-    columns, values = (
-        np.empty((len(similarity), k), dtype=np.int64),
-        np.empty((len(similarity), k), similarity.dtype),
-    )
+    columns = np.empty((len(similarity), k), dtype=np.int64)
+    values = np.empty((len(similarity), k), dtype=similarity.dtype)
     for a in range(k):
         columns[:, a] = similarity.argmax(axis=1)
         values[:, a] = similarity[each, columns[:, a]]
