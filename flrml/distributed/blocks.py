@@ -10,6 +10,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from copy import copy
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -62,22 +63,7 @@ def without_work_stealing(client: Client) -> Iterator[None]:
 
 
 class RowBlocks:
-    """The row blocks of a dask array as futures, in order, each assigned to a worker.
-
-    Parameters
-    ----------
-    X : dask array of shape (n_samples, n_features)
-        Its blocks may be NumPy arrays, CSR matrices or stored rows. Blocks that workers hold already stay there.
-
-    Attributes
-    ----------
-    futures : list of Future
-        The blocks.
-    places : list of str
-        Address of the worker that holds, or is to load, each block.
-    bounds : ndarray
-        Row number at which each block starts, and n.
-    """
+    """The row blocks of a dask array as futures, in order, each assigned to a worker, which may hold it already."""
 
     def __init__(self, X: Any):
         self.client = active_client()
@@ -87,6 +73,7 @@ class RowBlocks:
             X = X.rechunk({1: -1})
         delayed = X.to_delayed().ravel().tolist()
         holders = self.client.who_has(futures_of(X)) if futures_of(X) else {}
+        # Address of the worker that holds, or is to load, each block.
         self.places = [_holder(holders, part.key) for part in delayed]
         self.workers: list[str] = []
         self.rebalance()
@@ -96,9 +83,9 @@ class RowBlocks:
             self.futures, self.dtype = self.map(_as_float64, self.futures), np.dtype(np.float64)
         sizes = X.chunks[0]
         if np.isnan(sizes).any():
-            sizes = gather(self.client, self.map(_n_rows, self.futures))
+            sizes = [shape[0] for shape in gather(self.client, self.map(attrgetter("shape"), self.futures))]
         self.sizes = [int(size) for size in sizes]
-        self.bounds = np.concatenate(([0], np.cumsum(self.sizes)))
+        self.bounds = np.concatenate(([0], np.cumsum(self.sizes)))  # row at which each block starts, and n
         self.shape = (int(self.bounds[-1]), int(X.shape[1]))
 
     def check(self, model: LowRankMetric, *, reset: bool = True) -> None:
@@ -175,7 +162,7 @@ class RowBlocks:
         return self.client.submit(work, *arguments, **place, pure=False)
 
     def scatter(self, value: Any, block: int | None = None) -> Future:
-        """Return Zᵀ K Z in float64, without a copy of Z in another type."""
+        """Send a value to the worker of a block, or to any."""
         with warnings.catch_warnings():
             # A task that carries the value can be repeated when a worker dies; Dask advises against large ones.
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
@@ -245,10 +232,6 @@ def _wrap(block: Any, operator: Callable[[Any], Any]) -> Any:
     wrapped = operator(opened(block))
     wrapped.X = block  # rows on disk are opened again at every use
     return wrapped
-
-
-def _n_rows(block: Any) -> int:
-    return block.shape[0]
 
 
 def _as_float64(block: Any) -> Any:

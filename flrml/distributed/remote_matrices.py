@@ -7,6 +7,7 @@ the same way. The client sees only matrices of p × p, and submits one block ahe
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,7 @@ class RemoteMatrices(SampleMatrices):
     def next_block(self, blocks: list[RemoteBlock], sums: list[Future]) -> RemoteBlock:
         """Return the block that sums add; one worker keeps all blocks."""
         found = self._submit(_next_block, [earlier.block for earlier in blocks], sums)
-        return RemoteBlock(found, self._submit(_along, found))
+        return RemoteBlock(found, self._submit(attrgetter("along"), found))
 
     def is_empty(self, block: RemoteBlock) -> bool:
         """Return False without waiting for the block; products without columns take no time."""
@@ -260,10 +261,6 @@ def _next_block(blocks: list[Block], parts: list[NDArray]) -> Block:
     return next_block(blocks, add_up(parts))
 
 
-def _along(block: Block) -> NDArray[np.float64]:
-    return block.along
-
-
 def _lift(blocks: list[Block], C: NDArray) -> NDArray:
     return combine([block.directions for block in blocks], C)
 
@@ -305,5 +302,5 @@ def _as_block(parts: list[NDArray]) -> Block:
     return Block(add_up(parts), np.empty((0, 0)))
 
 
-def _take(numbers: NDArray, pieces: list[NDArray]) -> NDArray:
+def _take(pieces: list[NDArray], numbers: NDArray) -> NDArray:
     return np.hstack([piece[numbers] for piece in pieces])

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from flrml.rows.threads import slices
 
-CACHED_SIMILARITIES = 2**20  # similarities held at once: they stay in the processor's cache
-
 
 def pair_product(i: NDArray, j: NDArray, weights: NDArray, Y: NDArray, R: NDArray) -> NDArray:
     """Return T R with Σ w ∂cos(y_i, y_j) = ⟨sym(Eᵀ T E), ∂W⟩, for embeddings Y of rows E under W.
@@ -45,8 +43,8 @@ def inside_margin(
 
 
 def blocks_of(n: int, width: int) -> list[slice]:
-    """Return slices of n rows whose similarities with ``width`` others stay in cache."""
-    return slices(n, max(1, CACHED_SIMILARITIES // max(width, 1)))
+    """Return slices of n rows whose similarities with ``width`` others stay in the processor's cache."""
+    return slices(n, max(1, 2**20 // max(width, 1)))
 
 
 def dots(Y: Any, i: NDArray, j: NDArray, step: int = 2**16) -> NDArray:
