@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from flrml.exceptions import FlrmlWarning, NoSolutionError
-from flrml.rows import BinaryRows, check_scale, is_dask, is_sparse, normalize, on_disk, product
+from flrml.rows import BinaryRows, check_scale, is_dask, is_sparse, normalize, on_disk, product, row_products
 from flrml.triplets import check_triplets, draw_triplets
 
 POSITIVE_INTEGER = Interval(Integral, 1, None, closed="left")
@@ -106,8 +106,8 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if self.metric == "euclidean":
             return -_distances(first, second)
         if self.metric == "bilinear":
-            return _inner_products(first @ self.similarity_, second)
-        return _inner_products(normalize(first), normalize(second))
+            return row_products(first @ self.similarity_, second)
+        return row_products(normalize(first), normalize(second))
 
     def pair_distance(self, pairs: Any) -> NDArray:
         """Return the distance of each pair by the learned metric.
@@ -133,7 +133,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if self.metric == "euclidean":
             return _distances(first, second)
         first, second = normalize(first), normalize(second)
-        zero = (_inner_products(first, first) == 0) | (_inner_products(second, second) == 0)
+        zero = (row_products(first, first) == 0) | (row_products(second, second) == 0)
         return np.where(zero, np.sqrt(2), _distances(first, second))
 
     def get_mahalanobis_matrix(self) -> NDArray:
@@ -293,17 +293,10 @@ def physical_memory() -> float:
         return np.inf
 
 
-def _inner_products(first: Any, second: Any) -> NDArray:
-    """Return the inner product of each row of one matrix with the same row of another."""
-    if sp.issparse(first) or sp.issparse(second):
-        return np.asarray(sp.csr_matrix(first).multiply(second).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", first, second)
-
-
 def _distances(first: Any, second: Any) -> NDArray:
     """Return the distance of each row of one matrix to the same row of another."""
     difference = first - second
-    return np.sqrt(_inner_products(difference, difference))
+    return np.sqrt(row_products(difference, difference))
 
 
 def require_solution(name: str, *parts: NDArray) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import unique_labels
 
-from flrml.rows import RunRows, check_rows, is_dask, is_sparse, normalize, product
+from flrml.rows import RunRows, check_rows, is_dask, is_sparse, normalize, product, row_products
 from flrml.rows.threads import in_threads, one_blas_thread
 
 Vote = Callable[[NDArray, NDArray], NDArray]
@@ -125,7 +125,7 @@ def _search_blocks(train_rows: Any, test: Any, k: int, metric: str, W: NDArray |
     """Search by blocks of similarities, for sparse rows and for bilinear similarities."""
     indices = np.empty((test.shape[0], k), dtype=np.int64)
     distances = np.empty((test.shape[0], k))
-    lengths = _squared_lengths(train_rows) if metric == "euclidean" else None
+    lengths = row_products(train_rows, train_rows) if metric == "euclidean" else None
     step = max(1, BLOCK_SIMILARITIES // train_rows.shape[0])
     if isinstance(train_rows, RunRows):
         step = max(1, min(step, DENSE_TEST_VALUES // test.shape[1]))
@@ -147,7 +147,7 @@ def _search_blocks(train_rows: Any, test: Any, k: int, metric: str, W: NDArray |
         indices[block], nearness = largest(nearness, k)
         distances[block] = -nearness
         if lengths is not None:
-            distances[block] += _squared_lengths(rows)[:, None]
+            distances[block] += row_products(rows, rows)[:, None]
     return indices, np.maximum(distances, 0) if metric != "bilinear" else distances
 
 
@@ -234,8 +234,3 @@ def _similarity(rows: Any, train_rows: Any) -> Any:
     if isinstance(train_rows, RunRows):
         return product(train_rows, np.ascontiguousarray(rows.T)).T
     return rows @ train_rows.T
-
-
-def _squared_lengths(rows: Any) -> NDArray:
-    squares = rows.multiply(rows).sum(axis=1) if sp.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
-    return np.asarray(squares).ravel()

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.cluster import MiniBatchKMeans
@@ -13,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from flrml.baselines.common import Baseline, Reduced, temporary_blocks
 from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, POSITIVE_REAL, UNIT_INTERVAL, require_solution
-from flrml.rows import product, row_blocks
+from flrml.rows import product, row_blocks, row_products
 from flrml.spectrum import decompose
 
 KMEANS_ROWS = 20_000  # k-means uses a random sample of more rows
@@ -86,16 +85,9 @@ class SCML(Baseline):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, triplets: Any = None) -> "SCML":
-        """Learn the weights from triplets, drawn from the labels unless given.
+        """Learn the weights from triplets, drawn from the labels unless given; the directions always need labels.
 
-        Parameters
-        ----------
-        X : array-like, CSR matrix or BinaryRows of shape (n_samples, n_features)
-            Training rows.
-        y : array-like of shape (n_samples,)
-            Labels; the directions need them even if triplets are given.
-        triplets : array-like of shape (n_triplets, 3), optional
-            Row numbers (i, j, k).
+        See :meth:`flrml.MFLRML.fit` for the arguments.
         """
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         random = check_random_state(self.random_state)
@@ -168,7 +160,8 @@ def local_bases(X: Any, label: NDArray, n_bases: int, shrinkage: float, random: 
     kmeans = MiniBatchKMeans(n_centres, n_init=3, batch_size=2048, random_state=random).fit(X[rows])
     centres = kmeans.cluster_centers_.astype(X.dtype)
     # Squared distance up to the length of the centre, which all samples share.
-    distance = _squared_lengths(X)[:, None] - 2 * product(X, centres.T)
+    squares = [row_products(rows, rows) for rows in (X[block] for block in row_blocks(X))]
+    distance = np.concatenate(squares).astype(X.dtype)[:, None] - 2 * product(X, centres.T)
     found = []
     for size in (50, 20):  # samples per class around a centre, in the first and the second round of bases
         for centre in range(n_centres):
@@ -200,12 +193,3 @@ def _nearest_per_class(distance: NDArray, label: NDArray, size: int) -> NDArray:
     count = np.bincount(label[order])
     place = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
     return np.sort(order[place < size])
-
-
-def _squared_lengths(X: Any) -> NDArray:
-    lengths = []
-    for block in row_blocks(X):
-        rows = X[block]
-        squares = rows.multiply(rows).sum(axis=1) if sp.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
-        lengths.append(np.asarray(squares).ravel())
-    return np.concatenate(lengths).astype(X.dtype)

@@ -122,7 +122,8 @@ class RemoteMatrices(SampleMatrices):
 
     def sums(self, B: Any) -> Any:
         """Return Xᵀ B in partial sums."""
-        return self.product_transposed(B)
+        shards = self.shards
+        return shards.sums_by_worker(shards.map(_transposed_times, shards.futures, B.by_shard, self._weights))
 
     def leading(self, sums: Any, number: int) -> Any:
         return [self._submit(_leading, sums, number)]
@@ -148,11 +149,6 @@ class RemoteMatrices(SampleMatrices):
         self._last = block
         copies = shards.broadcast(block.block)
         return RemoteMatrix(shards, [shards.map(_times, shards.futures, copies, self._weights)], self.X.dtype)
-
-    def product_transposed(self, E: RemoteMatrix) -> list[Future]:
-        """Return Xᵀ E in partial sums."""
-        shards = self.shards
-        return shards.sums_by_worker(shards.map(_transposed_times, shards.futures, E.by_shard, self._weights))
 
     def last_column(self, blocks: list[RemoteBlock] | None, images: list[RemoteMatrix]) -> Future:
         parts = self.side_by_side(images).by_shard
@@ -183,7 +179,7 @@ class DualRemoteMatrices(RemoteMatrices):
         return self._matrix(self.shards.map(np.hstack, B.by_shard), B.n_columns)
 
     def leading(self, sums: Any, number: int) -> RemoteMatrix:
-        (G,) = gather(self.shards.client, [self._submit(_gram, super().product_transposed(sums))])
+        (G,) = gather(self.shards.client, [self._submit(_gram, super().sums(sums))])
         return self._combine([sums], np.linalg.eigh(G)[1][:, -number:])
 
     def next_block(self, blocks: list[Any], sums: Any) -> Any:
@@ -200,7 +196,7 @@ class DualRemoteMatrices(RemoteMatrices):
     def gram_times(self, B: RemoteMatrix) -> RemoteMatrix:
         """Return X (Xᵀ B)."""
         shards = self.shards
-        copies = shards.broadcast(self._submit(_as_block, super().product_transposed(B)))
+        copies = shards.broadcast(self._submit(_as_block, super().sums(B)))
         return self._matrix(shards.map(_times, shards.futures, copies, self._weights), B.n_columns)
 
     def product_transposed(self, E: RemoteMatrix) -> Any:
@@ -226,7 +222,7 @@ class DualRemoteMatrices(RemoteMatrices):
 
     def gather_sums(self, B: RemoteMatrix) -> NDArray:
         """Return Xᵀ B, on the client."""
-        (found,) = gather(self.shards.client, [self._submit(add_up, super().product_transposed(B))])
+        (found,) = gather(self.shards.client, [self._submit(add_up, super().sums(B))])
         return found if self.X.constant else found[:-1]
 
     def _inner(self, pieces: list[RemoteMatrix], B: RemoteMatrix) -> NDArray[np.float64]:

@@ -231,5 +231,4 @@ def prepare(parts: dict[str, tuple[Any, Any]], out: str | os.PathLike, *, name: 
 
 
 def _unit_rows(block: Any) -> Any:
-    rows = opened(block)[:]
-    return unit_rows(rows)
+    return unit_rows(opened(block)[:])
