@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
 from flrml.exceptions import FlrmlWarning, NoSolutionError
 from flrml.rows import BinaryRows, check_scale, is_dask, is_sparse, normalize, on_disk, product, row_products
@@ -196,13 +196,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 "FLRML, MFLRML and RidgeFLRML take dask arrays"
             )
         if isinstance(X, BinaryRows):
-            if reset:
-                self.n_features_in_ = X.shape[1]
-            elif X.shape[1] != self.n_features_in_:
-                raise ValueError(
-                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                    f"{self.n_features_in_} features as input"
-                )
+            _check_n_features(self, X, reset=reset)
             return X
         unread = lazy and (isinstance(X, np.ndarray) or sp.issparse(X)) and on_disk(X)
         X = validate_data(

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from distributed import Client, Future, default_client, futures_of
 from distributed.client import ClosedClientError
+from sklearn.utils.validation import _check_n_features
 
 from flrml.compat import start_work_stealing, stop_work_stealing
 from flrml.distributed.stored import opened
@@ -90,16 +91,10 @@ class RowBlocks:
 
     def check(self, model: LowRankMetric, *, reset: bool = True) -> None:
         """Check the shape of X like an estimator in memory, and set its number of features."""
-        n, n_features = self.shape
-        name = type(model).__name__
+        n, name = self.shape[0], type(model).__name__
         if n < 3:
             raise ValueError(f"Found array with {n} sample(s) while a minimum of 3 is required by {name}.")
-        if reset:
-            model.n_features_in_ = n_features
-        elif n_features != model.n_features_in_:
-            raise ValueError(
-                f"X has {n_features} features, but {name} is expecting {model.n_features_in_} features as input"
-            )
+        _check_n_features(model, self, reset=reset)
 
     def _load(self, delayed: list[Any]) -> list[Future]:
         """Load the blocks at their workers, in one call per worker, as a call walks through the whole graph."""
@@ -111,14 +106,14 @@ class RowBlocks:
             futures.update(zip(mine, loaded, strict=True))
         return [futures[number] for number in range(len(delayed))]
 
-    def rebalance(self) -> bool:
-        """Assign blocks evenly to the workers that are alive; return whether anything has changed."""
+    def rebalance(self) -> None:
+        """Assign blocks evenly to the workers that are alive."""
         workers = sorted(self.client.nthreads())
         if not workers:
             wait_for_worker(self.client)
             workers = sorted(self.client.nthreads())
         if workers == self.workers:
-            return False
+            return
         self.workers = workers
         least, more = divmod(len(self.places), len(workers))
         room = {worker: least + (number < more) for number, worker in enumerate(workers)}
@@ -132,7 +127,6 @@ class RowBlocks:
         homes = [worker for worker in workers for _ in range(room[worker])]
         for number, home in zip(moved, homes, strict=True):
             self.places[number] = home
-        return True
 
     def memory(self) -> float:
         """Return the memory of all workers in bytes, from the smallest limit."""
