@@ -221,7 +221,6 @@ def knn_accuracy(
     >>> knn_accuracy(train, ["a", "b"], np.array([[3.0, 1.0]]), ["a"], n_neighbors=1)
     1.0
     """
-    train, test = check_rows(train, "train"), check_rows(test, "test")
     y_train, y_test = column_or_1d(y_train, warn=True), column_or_1d(y_test, warn=True)
     check_consistent_length(test, y_test)
     unique_labels(y_train, y_test)  # refuses a mix of numbers and strings
