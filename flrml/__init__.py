@@ -13,16 +13,7 @@ if TYPE_CHECKING:
     from flrml.triplets import draw_triplets
 
 __version__ = "0.1.0"
-__all__ = [
-    "FLRML",
-    "MFLRML",
-    "BinaryRows",
-    "RidgeFLRML",
-    "Spectrum",
-    "decompose",
-    "draw_triplets",
-    "knn_accuracy",
-]
+__all__ = ["FLRML", "MFLRML", "BinaryRows", "RidgeFLRML", "Spectrum", "decompose", "draw_triplets", "knn_accuracy"]
 _MODULES = {
     "FLRML": "flrml",
     "MFLRML": "mflrml",

@@ -39,12 +39,7 @@ def atomic_write(path: PathLike) -> Iterator[Path]:
 def atomic_folder(path: PathLike, owned: Collection[str]) -> Iterator[Path]:
     """Yield a temporary folder to fill, which replaces the folder ``path`` when the block succeeds.
 
-    Parameters
-    ----------
-    path : path
-        Folder to write.
-    owned : collection of str
-        Names that an existing folder may hold. Any other name raises FileExistsError.
+    An existing folder may hold the names in ``owned``; any other one raises FileExistsError.
     """
     path = Path(os.path.abspath(path))
     temporary, replaced = path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.old")

@@ -21,8 +21,6 @@ from flrml.rows.threads import one_blas_thread
 from flrml.spectrum import Spectrum, decompose
 from flrml.triplets import contrast_matrix, triplet_counts
 
-CLOSE_RANK = 0.5  # of the number of rows; at a higher rank, whitening all directions overfits
-
 
 @dataclass(eq=False, repr=False)
 class FLRML(LowRankMetric):
@@ -216,7 +214,7 @@ class FLRML(LowRankMetric):
 
 def warn_if_close(rank: int, n: int, name: str) -> None:
     """Warn if the rank is so close to the number of rows that whitening overfits."""
-    if rank > CLOSE_RANK * n:
+    if rank > 0.5 * n:
         warnings.warn(
             f"the rank {rank} of X is close to its {n} rows, so that whitening by {name} overfits; use RidgeFLRML",
             OverfittingWarning,

@@ -17,8 +17,6 @@ from flrml.rows import product, product_transposed
 from flrml.spectrum import Spectrum
 from flrml.stiefel import Problem
 
-INITIAL_ROUNDS = 10
-
 
 def softplus(x: NDArray) -> NDArray:
     """Return μ(x) = log(1 + eˣ), the smooth form of max(0, x)."""
@@ -114,25 +112,8 @@ class LossRows:
 class MarginLoss(Problem):
     """The loss as a problem that :func:`flrml.stiefel.minimize` solves.
 
-    Parameters
-    ----------
-    rows : LossRows
-        Rows of V and their contrasts.
-    margin_ratio : float
-        Margin as a multiple of the mean squared length of the embeddings.
-    random : RandomState, optional
-        Source of randomness for losses that draw samples; this one draws none.
-
-    Attributes
-    ----------
-    s : ndarray of shape (n_components,)
-        Weights of the directions.
-    margin : float
-        Set by :meth:`start`, constant from then on.
-    active : ndarray of shape (n_samples,), or its blocks
-        λ: 1 if a sample is inside the margin, else 0.
-    n_start_rounds : int
-        Number of rounds in which :meth:`start` found the first weights.
+    The margin, a multiple of the mean squared length of the embeddings, is set by :meth:`start` and constant from
+    then on. ``random`` serves losses that draw samples; this one draws none.
     """
 
     def __init__(self, rows: LossRows, margin_ratio: float = 1.0, random: np.random.RandomState | None = None):
@@ -144,7 +125,7 @@ class MarginLoss(Problem):
         """Find the first weights: s ← μ(k) with the margin following s, until the hinge sum settles within 1 %."""
         squares = self.rows.squared_coordinates(E, self.margin_rows)
         self.s = np.ones(squares.shape[1], dtype=self.rows.dtype)
-        for number in range(1, INITIAL_ROUNDS + 1):
+        for number in range(1, 11):
             self.n_start_rounds = number
             self.margin = self.margin_ratio * float(np.mean(squares @ self.s))
             self._activate(E)

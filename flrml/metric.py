@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_n_features, check_is_fitted, validate_data
 
 from flrml.exceptions import FlrmlWarning, NoSolutionError
 from flrml.rows import (
@@ -26,6 +26,7 @@ from flrml.rows import (
     normalize,
     on_disk,
     product,
+    row_products,
 )
 from flrml.triplets import check_triplets, draw_triplets
 
@@ -116,8 +117,8 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if self.metric == "euclidean":
             return -_distances(first, second)
         if self.metric == "bilinear":
-            return _inner_products(first @ self.similarity_, second)
-        return _inner_products(normalize(first), normalize(second))
+            return row_products(first @ self.similarity_, second)
+        return row_products(normalize(first), normalize(second))
 
     def pair_distance(self, pairs: Any) -> NDArray:
         """Return the distance of each pair by the learned metric.
@@ -143,7 +144,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if self.metric == "euclidean":
             return _distances(first, second)
         first, second = normalize(first), normalize(second)
-        zero = (_inner_products(first, first) == 0) | (_inner_products(second, second) == 0)
+        zero = (row_products(first, first) == 0) | (row_products(second, second) == 0)
         return np.where(zero, np.sqrt(2), _distances(first, second))
 
     def get_mahalanobis_matrix(self) -> NDArray:
@@ -206,13 +207,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 "FLRML, MFLRML and RidgeFLRML take dask arrays"
             )
         if isinstance(X, BinaryRows):
-            if reset:
-                self.n_features_in_ = X.shape[1]
-            elif X.shape[1] != self.n_features_in_:
-                raise ValueError(
-                    f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                    f"{self.n_features_in_} features as input"
-                )
+            _check_n_features(self, X, reset=reset)
             return X
         check_sparse(X)
         unread = lazy and (isinstance(X, np.ndarray) or sp.issparse(X)) and on_disk(X)
@@ -305,17 +300,10 @@ def physical_memory() -> float:
         return np.inf
 
 
-def _inner_products(first: Any, second: Any) -> NDArray:
-    """Return the inner product of each row of one matrix with the same row of another."""
-    if sp.issparse(first) or sp.issparse(second):
-        return np.asarray(sp.csr_matrix(first).multiply(second).sum(axis=1)).ravel()
-    return np.einsum("ij,ij->i", first, second)
-
-
 def _distances(first: Any, second: Any) -> NDArray:
     """Return the distance of each row of one matrix to the same row of another."""
     difference = first - second
-    return np.sqrt(_inner_products(difference, difference))
+    return np.sqrt(row_products(difference, difference))
 
 
 def require_solution(name: str, *parts: NDArray) -> None:

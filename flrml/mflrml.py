@@ -21,7 +21,6 @@ from flrml.rows.wide import is_wide, lift, with_inner_products
 from flrml.triplets import TripletsByAnchor
 
 PADDING = 10  # a mini-batch has at least this many samples more than directions
-SMALLEST_SCALE = 1e-6
 
 
 @dataclass(eq=False, repr=False)
@@ -283,7 +282,7 @@ class MFLRML(LowRankMetric):
         self.n_iter_ += 1
         rho = 1 / np.sqrt(self.n_iter_)
         self._scale *= 1 - rho
-        if self._scale < SMALLEST_SCALE:
+        if self._scale < 1e-6:
             self._apply_scale()
         add_product_transposed(self._map, update.X, (rho / self._scale * update.C).astype(self._map.dtype))
         self.weights_ = update.weights

@@ -19,6 +19,7 @@ from flrml.rows import (
     largest_value,
     normalize,
     product,
+    row_products,
 )
 from flrml.rows.threads import in_threads, one_blas_thread
 
@@ -28,7 +29,6 @@ METRICS = ("cosine", "euclidean", "bilinear")
 BLOCK_SIMILARITIES = 2**24  # similarities held at once
 DENSE_SHARE = 0.03  # share of non-zeros above which dense products are faster than sparse ones
 DENSE_TRAIN_VALUES = 2**28  # largest training rows that are stored dense
-MOST_PASSES = 10  # up to this many neighbours, passes over a cached block are faster than a partition
 CACHED_ROWS, CACHED_COLUMNS = 256, 8192  # of a block of cosines that stays in the processor's cache
 DENSE_TEST_VALUES = 2**26  # test rows that are stored dense at once
 
@@ -129,17 +129,15 @@ def _search_cosines(train: NDArray, test: NDArray, k: int) -> tuple[NDArray, NDA
 
 def largest(similarity: NDArray, k: int) -> tuple[NDArray, NDArray]:
     """Return columns and values of the k largest entries of each row, descending; may overwrite the entries."""
-    if k > MOST_PASSES:
+    if k > 10:  # up to here, passes over a cached block are faster than a partition
         most = min(k, similarity.shape[1] - 1)
         columns = np.argpartition(-similarity, most, axis=1)[:, :k]
         values = np.take_along_axis(similarity, columns, axis=1)
         order = np.argsort(-values, axis=1, kind="stable")
         return np.take_along_axis(columns, order, axis=1), np.take_along_axis(values, order, axis=1)
     each = np.arange(len(similarity))
-    columns, values = (
-        np.empty((len(similarity), k), dtype=np.int64),
-        np.empty((len(similarity), k), similarity.dtype),
-    )
+    columns = np.empty((len(similarity), k), dtype=np.int64)
+    values = np.empty((len(similarity), k), dtype=similarity.dtype)
     for a in range(k):
         columns[:, a] = similarity.argmax(axis=1)
         values[:, a] = similarity[each, columns[:, a]]
@@ -151,7 +149,7 @@ def _search_blocks(train_rows: Any, test: Any, k: int, metric: str, W: NDArray |
     """Search by blocks of similarities, for sparse rows and for bilinear similarities."""
     indices = np.empty((test.shape[0], k), dtype=np.int64)
     distances = np.empty((test.shape[0], k))
-    lengths = _squared_lengths(train_rows) if metric == "euclidean" else None
+    lengths = row_products(train_rows, train_rows) if metric == "euclidean" else None
     step = max(1, BLOCK_SIMILARITIES // train_rows.shape[0])
     if isinstance(train_rows, RunRows):
         step = max(1, min(step, DENSE_TEST_VALUES // test.shape[1]))
@@ -173,7 +171,7 @@ def _search_blocks(train_rows: Any, test: Any, k: int, metric: str, W: NDArray |
         indices[block], nearness = largest(nearness, k)
         distances[block] = -nearness
         if lengths is not None:
-            distances[block] += _squared_lengths(rows)[:, None]
+            distances[block] += row_products(rows, rows)[:, None]
     return indices, np.maximum(distances, 0) if metric != "bilinear" else distances
 
 
@@ -247,7 +245,6 @@ def knn_accuracy(
     >>> knn_accuracy(train, ["a", "b"], np.array([[3.0, 1.0]]), ["a"], n_neighbors=1)
     1.0
     """
-    train, test = check_rows(train, "train"), check_rows(test, "test")
     y_train, y_test = column_or_1d(y_train, warn=True), column_or_1d(y_test, warn=True)
     check_consistent_length(test, y_test)
     unique_labels(y_train, y_test)  # refuses a mix of numbers and strings
@@ -260,8 +257,3 @@ def _similarity(rows: Any, train_rows: Any) -> Any:
     if isinstance(train_rows, RunRows):
         return product(train_rows, np.ascontiguousarray(rows.T)).T
     return rows @ train_rows.T
-
-
-def _squared_lengths(rows: Any) -> NDArray:
-    squares = rows.multiply(rows).sum(axis=1) if sp.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
-    return np.asarray(squares).ravel()

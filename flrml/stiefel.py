@@ -15,9 +15,7 @@ SUFFICIENT_DECREASE = 1e-4  # ρ
 BACKTRACKING = 0.2
 AVERAGING = 0.85
 FIRST_STEP = 1e-3
-SMALLEST_STEP, LARGEST_STEP = 1e-20, 1e20
 MAX_TRIALS = 25
-POLAR_GRAM_RATIO = 0.01  # of squared singular values, above which a Gram matrix replaces an SVD
 
 
 class Problem(Protocol):
@@ -47,61 +45,31 @@ class Problem(Protocol):
 
 @dataclass
 class Minimum:
-    """The point at which :func:`minimize` stopped.
-
-    Attributes
-    ----------
-    P : ndarray
-        The point.
-    E : image
-        Its image.
-    values : list of float
-        Value at the start and after every iteration.
-    steps : list of float
-        Step length of every iteration.
-    null_steps : int
-        Number of iterations in which no trial decreased the value enough, so that the last and shortest was taken.
-    converged : bool
-        Whether the relative change of the value fell below the tolerance.
-    """
+    """The point P at which :func:`minimize` stopped, and its image E."""
 
     P: NDArray
     E: Any
-    values: list[float] = field(default_factory=list)
-    steps: list[float] = field(default_factory=list)
-    null_steps: int = 0
-    converged: bool = False
+    values: list[float] = field(default_factory=list)  # at the start and after every iteration
+    steps: list[float] = field(default_factory=list)  # length of that of every iteration
+    null_steps: int = 0  # iterations in which no trial decreased the value enough, so that the shortest was taken
+    converged: bool = False  # whether the relative change of the value fell below the tolerance
 
 
 class CayleyCurve:
-    """The Cayley curve P(τ) = (I + τ/2 W)⁻¹ (I − τ/2 W) P with W = G Pᵀ − P Gᵀ.
+    """The Cayley curve P(τ) = (I + τ/2 W)⁻¹ (I − τ/2 W) P with W = G Pᵀ − P Gᵀ, for the gradient G at P.
 
     It stays on the manifold and leaves P along minus the projected gradient, G − P Gᵀ P. It lies in the span of
     P and an orthonormal complement Q of at most d columns: P(τ) = P a + Q b with small matrices a and b, for any
     τ. A linear image therefore moves as E(P) a + E(Q) b.
-
-    Parameters
-    ----------
-    P : ndarray of shape (r, d)
-        Start, with orthonormal columns.
-    G : ndarray of shape (r, d)
-        Gradient at P.
-
-    Attributes
-    ----------
-    Q : ndarray of shape (r, min(d, r - d))
-        The complement; G = P PᵀG + Q B.
-    descent : ndarray of shape (r, d)
-        The projected gradient, see :func:`project`.
     """
 
     def __init__(self, P: NDArray, G: NDArray):
         A = P.T @ G
         H = G - P @ A
         self.P = P
-        self.Q, B = _complement(P, H)
+        self.Q, B = _complement(P, H)  # G = P PᵀG + Q B
         self.S = np.block([[A - A.T, -B.T], [B, np.zeros((len(B), len(B)))]])
-        self.descent = H + P @ (A - A.T)
+        self.descent = H + P @ (A - A.T)  # the projected gradient
 
     def coefficients(self, tau: float) -> tuple[NDArray, NDArray]:
         """Return (a, b) of the point P(τ) = P a + Q b."""
@@ -127,7 +95,7 @@ def project(P: NDArray, G: NDArray) -> NDArray:
 def polar(Y: NDArray) -> NDArray:
     """Return the nearest matrix with orthonormal columns: the polar factor of Y."""
     squares, U = np.linalg.eigh(Y.T @ Y)
-    if squares[0] > POLAR_GRAM_RATIO * squares[-1]:  # a third of the time of an SVD, and as accurate
+    if squares[0] > 0.01 * squares[-1]:  # a third of the time of an SVD, and as accurate
         return Y @ ((U / np.sqrt(squares)) @ U.T)
     left, _, right = np.linalg.svd(Y, full_matrices=False)
     return left @ right
@@ -151,23 +119,9 @@ def minimize(
     """Minimise a problem from the point P.
 
     P and the gradient are kept in float64, so that PᵀP = I holds to rounding; images have the type that the
-    problem gives them.
-
-    Parameters
-    ----------
-    problem : Problem
-        Value, gradient and linear image.
-    P : ndarray of shape (r, d)
-        Start, with orthonormal columns.
-    E : image, optional
-        The image of P, if it is known already.
-    max_iter : int
-        Largest number of iterations.
-    tol : float
-        Stop when the value changes by less than this, relative to its size plus one. If that happens within the
-        first two iterations, the tolerance is made ten times smaller instead.
-    callback : callable, optional
-        Called with the iteration's number and the state so far after every iteration.
+    problem gives them. E is the image of P, if it is known already. The search stops when the value changes by less
+    than ``tol``, relative to its size plus one; if that happens within the first two iterations, the tolerance is
+    made ten times smaller instead. ``callback`` is called with the number and the state after every iteration.
     """
     E = problem.image(P) if E is None else E
     P = P.astype(np.float64)
@@ -281,4 +235,4 @@ def _barzilai_borwein(moved: NDArray, turned: NDArray, iteration: int) -> float:
         tau = float(np.sum(moved * moved)) / inner
     else:
         tau = inner / float(np.sum(turned * turned))
-    return max(min(tau, LARGEST_STEP), SMALLEST_STEP)
+    return max(min(tau, 1e20), 1e-20)

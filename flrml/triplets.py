@@ -77,15 +77,7 @@ def draw_triplets(y: ArrayLike, n_triplets: int = 5, random_state: Any = None) -
 
 
 def check_triplets(triplets: ArrayLike, n: int) -> NDArray[np.int64]:
-    """Return triplets as an (m, 3) int64 array, or raise an error that names the first bad row.
-
-    Parameters
-    ----------
-    triplets : array-like of shape (n_triplets, 3)
-        Row numbers (i, j, k), three different ones each.
-    n : int
-        Number of samples that they refer to.
-    """
+    """Return triplets of n samples as an (m, 3) int64 array, or raise an error that names the first bad row."""
     T = np.asarray(triplets)
     if T.ndim != 2 or T.shape[1] != 3 or len(T) == 0:
         raise ValueError(
@@ -151,12 +143,8 @@ def contrast_matrix(positives: sp.csr_matrix, negatives: sp.csr_matrix) -> sp.cs
     """Return Aᵀ, whose row i is the mean of i's positives minus that of its negatives, shrunk by t/(t + 1).
 
     Row i holds +1/(t_i + 1) at every positive and −1/(t_i + 1) at every negative of i, where t_i is the number
-    of its triplets. Half a triplet, whose third sample is not among the columns, counts one half.
-
-    Parameters
-    ----------
-    positives, negatives : csr_matrix of shape (n, n)
-        From :func:`triplet_counts`, or the same rows and columns of both.
+    of its triplets. Half a triplet, whose third sample is not among the columns, counts one half. The arguments are
+    those of :func:`triplet_counts`, or the same rows and columns of both.
     """
     difference = (positives - negatives).tocsr()
     t = np.asarray(positives.sum(axis=1) + negatives.sum(axis=1)).ravel() / 2

@@ -13,16 +13,7 @@ from sklearn.preprocessing import Normalizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.random import sample_without_replacement
 
-from flrml import (
-    FLRML,
-    MFLRML,
-    BinaryRows,
-    RidgeFLRML,
-    decompose,
-    draw_triplets,
-    knn_accuracy,
-    stiefel,
-)
+from flrml import FLRML, MFLRML, BinaryRows, RidgeFLRML, decompose, draw_triplets, knn_accuracy, stiefel
 from flrml.batches import SampleBasis, SingularBasis
 from flrml.exceptions import FlrmlWarning, OverfittingWarning, SpectrumError
 from flrml.loss import softplus

@@ -18,13 +18,10 @@ from sklearn.utils import check_random_state
 
 from flrml.baselines.common import Baseline, ValidatedMetric
 from flrml.folds import split_labels
-from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL
+from flrml.metric import POSITIVE_REAL
 from flrml.neighbors import knn_accuracy
 from flrml.rows import gram
 from flrml.rows.wide import is_wide, lift, with_inner_products
-
-MAX_DENSE_VALUES = 2**26  # largest sparse rows that are made dense,
-MIN_FILLED_SHARE = 0.1  # if at least this share of them is stored
 
 
 class _LinearClassifier(Baseline):
@@ -46,7 +43,7 @@ class _LinearClassifier(Baseline):
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         X = X[:] if not isinstance(X, np.ndarray) else X  # scikit-learn takes arrays and CSR matrices
         size = np.prod(X.shape)
-        if sp.issparse(X) and size <= MAX_DENSE_VALUES and X.nnz > MIN_FILLED_SHARE * size:
+        if sp.issparse(X) and size <= 2**26 and X.nnz > 0.1 * size:
             X = X.toarray()  # which scikit-learn solves directly, in half the time
         label, random = self._check_classes(X, y), check_random_state(self.random_state)
         # The classifiers depend only on inner products, which scikit-learn forms each time for few wide rows.
@@ -93,7 +90,7 @@ class RidgeClassifierControl(_LinearClassifier):
     _: KW_ONLY
     random_state: Any = None
 
-    _parameter_constraints: ClassVar[dict] = {"alpha": [POSITIVE_REAL], "random_state": ["random_state"]}
+    _parameter_constraints: ClassVar[dict] = {**Baseline._parameter_constraints, "alpha": [POSITIVE_REAL]}
 
     def _classifier(self, random: np.random.RandomState) -> RidgeClassifier:
         return RidgeClassifier(alpha=self.alpha, random_state=random)
@@ -124,12 +121,6 @@ class LogisticControl(_LinearClassifier):
     _: KW_ONLY
     max_iter: int = 1000
     random_state: Any = None
-
-    _parameter_constraints: ClassVar[dict] = {
-        "C": [POSITIVE_REAL],
-        "max_iter": [POSITIVE_INTEGER],
-        "random_state": ["random_state"],
-    }
 
     def _classifier(self, random: np.random.RandomState) -> LogisticRegression:
         return LogisticRegression(C=self.C, max_iter=self.max_iter)

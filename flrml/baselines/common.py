@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from flrml.exceptions import NoSolutionError
-from flrml.metric import POSITIVE_INTEGER, LowRankMetric
+from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
 from flrml.neighbors import nearest
+from flrml.rows.threads import slices
 from flrml.spectrum import Spectrum, decompose
 
 TEMPORARY_VALUES = 2**22  # size of temporary arrays, which are made block by block
@@ -30,12 +31,18 @@ class ValidatedMetric:
 
 
 class Baseline(LowRankMetric):
-    """A method to compare with."""
+    """A method to compare with; parameters that several have share their range, unless a class overrides it."""
 
     metric: ClassVar[str] = "euclidean"
     _parameter_constraints: ClassVar[dict] = {
         "n_components": [POSITIVE_INTEGER],
         "n_triplets": [POSITIVE_INTEGER],
+        "max_rank": [POSITIVE_INTEGER],
+        "max_iter": [POSITIVE_INTEGER],
+        "n_steps": [POSITIVE_INTEGER],
+        "tol": [NONNEGATIVE_REAL],
+        "lam": [NONNEGATIVE_REAL],
+        "C": [POSITIVE_REAL],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -54,7 +61,6 @@ class ReducedBaseline(Baseline):
     max_rank: int
     n_triplets: int
     random_state: Any
-    _parameter_constraints: ClassVar[dict] = {**Baseline._parameter_constraints, "max_rank": [POSITIVE_INTEGER]}
 
     def _reduce(self, X: Any, spectrum: Spectrum | None, random: np.random.RandomState) -> "Reduced":
         if spectrum is None:
@@ -81,18 +87,10 @@ class ReducedBaseline(Baseline):
 
 @dataclass(frozen=True)
 class Reduced:
-    """Reduced data Z = V Σ = X U, one row per sample, and the way back to the features.
+    """Reduced data Z = V Σ = X U, one row per sample, and the way back to the features."""
 
-    Attributes
-    ----------
-    Z : ndarray of shape (n, r)
-        The data in the leading r singular directions; the columns are orthogonal.
-    singular_values : ndarray of shape (r,)
-        Lengths of the columns of Z.
-    """
-
-    Z: NDArray
-    singular_values: NDArray
+    Z: NDArray  # the data in the leading r singular directions; the columns are orthogonal
+    singular_values: NDArray  # lengths of these columns
     spectrum: Spectrum
 
     @classmethod
@@ -153,23 +151,22 @@ def scatter(Z: NDArray, K: sp.csr_matrix) -> NDArray[np.float64]:
     """Return Zᵀ K Z in float64, without a copy of Z in another type."""
     n, r = Z.shape
     out = np.zeros((r, r))
-    width = max(1, 4 * TEMPORARY_VALUES // n)
-    height = max(1, TEMPORARY_VALUES // r)
-    for left in range(0, r, width):
-        columns = slice(left, left + width)
+    for columns in slices(r, max(1, 4 * TEMPORARY_VALUES // n)):
         KZ = K @ Z[:, columns].astype(np.float64)
-        for top in range(0, n, height):
-            rows = slice(top, top + height)
+        for rows in temporary_blocks(n, r):
             out[:, columns] += Z[rows].astype(np.float64).T @ KZ[rows]
     return (out + out.T) / 2
+
+
+def temporary_blocks(n: int, width: int) -> list[slice]:
+    """Return slices of n rows, for temporary arrays with that many columns."""
+    return slices(n, max(1, TEMPORARY_VALUES // max(width, 1)))
 
 
 def squared_distances(Y: NDArray, a: NDArray, b: NDArray) -> NDArray:
     """Return ‖y_a − y_b‖² of each pair of rows, computed by blocks of pairs."""
     out = np.empty(len(a), dtype=Y.dtype)
-    step = max(1, TEMPORARY_VALUES // max(Y.shape[1], 1))
-    for start in range(0, len(a), step):
-        block = slice(start, start + step)
+    for block in temporary_blocks(len(a), Y.shape[1]):
         difference = Y[a[block]] - Y[b[block]]
         out[block] = np.einsum("ij,ij->i", difference, difference)
     return out
@@ -178,9 +175,7 @@ def squared_distances(Y: NDArray, a: NDArray, b: NDArray) -> NDArray:
 def inner_products(Y: NDArray, Z: NDArray, a: NDArray, b: NDArray) -> NDArray:
     """Return y_a · z_b of each pair, computed by blocks of pairs."""
     out = np.empty(len(a), dtype=np.result_type(Y, Z))
-    step = max(1, TEMPORARY_VALUES // max(Y.shape[1], 1))
-    for start in range(0, len(a), step):
-        block = slice(start, start + step)
+    for block in temporary_blocks(len(a), Y.shape[1]):
         out[block] = np.einsum("ij,ij->i", Y[a[block]], Z[b[block]])
     return out
 

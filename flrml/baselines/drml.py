@@ -12,17 +12,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
 from flrml import stiefel
-from flrml.baselines.common import (
-    Baseline,
-    Reduced,
-    laplacian,
-    pairs_of,
-    squared_distances,
-)
+from flrml.baselines.common import Baseline, Reduced, laplacian, pairs_of, squared_distances
 from flrml.exceptions import NoSolutionError
 from flrml.extras import require
 from flrml.loss import softplus
-from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, POSITIVE_REAL
+from flrml.metric import POSITIVE_REAL
 from flrml.rows import product, product_transposed
 from flrml.spectrum import decompose
 
@@ -79,10 +73,7 @@ class DRML(Baseline):
     _parameter_constraints: ClassVar[dict] = {
         **Baseline._parameter_constraints,
         "threshold": [POSITIVE_REAL],
-        "lam": [NONNEGATIVE_REAL],
         "init": [StrOptions({"svd", "random"})],
-        "max_iter": [POSITIVE_INTEGER],
-        "tol": [NONNEGATIVE_REAL],
     }
 
     @_fit_context(prefer_skip_nested_validation=True)

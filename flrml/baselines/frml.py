@@ -18,12 +18,9 @@ from flrml.baselines.common import (
     squared_distances,
 )
 from flrml.loss import softplus
-from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER
+from flrml.metric import POSITIVE_INTEGER
 from flrml.spectrum import Spectrum
 from flrml.stiefel import SUFFICIENT_DECREASE
-
-SMALLEST_WEIGHT = 1e-8  # of the largest; W has its inverse in the retraction
-MAX_BACKTRACKS = 30
 
 
 @dataclass(eq=False, repr=False)
@@ -73,10 +70,7 @@ class FRML(ReducedBaseline):
 
     _parameter_constraints: ClassVar[dict] = {
         **ReducedBaseline._parameter_constraints,
-        "lam": [NONNEGATIVE_REAL],
         "n_neighbors": [POSITIVE_INTEGER],
-        "max_iter": [POSITIVE_INTEGER],
-        "tol": [NONNEGATIVE_REAL],
     }
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -99,7 +93,7 @@ class FRML(ReducedBaseline):
             longest = float(np.linalg.norm(s)) / xi.squared_norm() ** 0.5  # moves W by its length
             step = min(step, longest)
             decrease = SUFFICIENT_DECREASE * xi.squared_norm()
-            for _ in range(MAX_BACKTRACKS):
+            for _ in range(30):
                 Q_next, s_next = xi.retract(s, -step)
                 trial = problem.value(Q_next, s_next)
                 if trial <= value - step * decrease:
@@ -195,4 +189,4 @@ class Tangent:
         Q, R = scipy.linalg.qr(C / np.sqrt(s), mode="economic")
         left, root, _ = scipy.linalg.svd(R)
         s_next = root**2
-        return Q @ left, np.maximum(s_next, SMALLEST_WEIGHT * s_next[0])
+        return Q @ left, np.maximum(s_next, 1e-8 * s_next[0])  # the next retraction divides by it

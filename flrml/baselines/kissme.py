@@ -47,11 +47,7 @@ class KISSME(ReducedBaseline):
     max_rank: int = 100
     random_state: Any = None
 
-    _parameter_constraints: ClassVar[dict] = {
-        **ReducedBaseline._parameter_constraints,
-        "lam": [NONNEGATIVE_REAL],
-        "ridge": [NONNEGATIVE_REAL],
-    }
+    _parameter_constraints: ClassVar[dict] = {**ReducedBaseline._parameter_constraints, "ridge": [NONNEGATIVE_REAL]}
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, triplets: Any = None, spectrum: Spectrum | None = None) -> "KISSME":

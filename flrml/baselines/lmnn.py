@@ -12,14 +12,14 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import StrOptions
 
 from flrml.baselines.common import (
-    TEMPORARY_VALUES,
     ReducedBaseline,
     laplacian,
     neighbors_outside,
     neighbors_within,
     squared_distances,
+    temporary_blocks,
 )
-from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, UNIT_INTERVAL
+from flrml.metric import POSITIVE_INTEGER, UNIT_INTERVAL
 from flrml.spectrum import Spectrum
 
 
@@ -77,9 +77,7 @@ class LMNN(ReducedBaseline):
         "mu": [UNIT_INTERVAL],
         "loss": [StrOptions({"squared_hinge", "hinge"})],
         "n_impostors": [POSITIVE_INTEGER],
-        "max_iter": [POSITIVE_INTEGER],
         "refresh": [POSITIVE_INTEGER],
-        "tol": [NONNEGATIVE_REAL],
     }
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -139,9 +137,7 @@ class Objective:
         far = squared_distances(Y, np.repeat(np.arange(n), k), self.impostors.ravel()).reshape(n, k)
         pull = (1 - self.mu) * near.sum()
         w_near, w_far, push = np.full(len(near), 1 - self.mu), np.zeros((n, k)), 0.0
-        step = max(1, TEMPORARY_VALUES // k)
-        for start in range(0, len(near), step):
-            edges = slice(start, start + step)
+        for edges in temporary_blocks(len(near), k):
             hinge = np.maximum(1 + near[edges, None] - far[self.i[edges]], 0)
             slope = 2 * hinge if self.squared else (hinge > 0).astype(np.float64)
             push += float(np.sum(hinge**2 if self.squared else hinge))

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 
 from flrml.baselines.common import ReducedBaseline, inner_products, pairs_of, psd_factor
-from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, POSITIVE_REAL
+from flrml.metric import NONNEGATIVE_REAL, POSITIVE_REAL
 from flrml.spectrum import Spectrum
-
-NORM_ITERATIONS = 20
 
 
 @dataclass(eq=False, repr=False)
@@ -73,8 +71,6 @@ class LRSML(ReducedBaseline):
         "alpha": [NONNEGATIVE_REAL],
         "epsilon": [NONNEGATIVE_REAL],
         "rho": [POSITIVE_REAL],
-        "max_iter": [POSITIVE_INTEGER],
-        "tol": [NONNEGATIVE_REAL],
     }
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -119,7 +115,7 @@ class PairSimilarities:
         """Return the largest eigenvalue of adjoint times operator on symmetric matrices, by power iteration."""
         W = np.diag(np.einsum("ij,ij->j", self.Z, self.Z).astype(np.float64))
         size = 0.0
-        for _ in range(NORM_ITERATIONS):
+        for _ in range(20):
             W /= np.linalg.norm(W)
             W = self.adjoint(self.of(W))
             size = float(np.linalg.norm(W))

@@ -8,7 +8,7 @@ from sklearn.base import _fit_context
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from flrml.baselines.common import ReducedBaseline
-from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL
+from flrml.metric import POSITIVE_REAL
 from flrml.spectrum import Spectrum
 
 
@@ -49,11 +49,7 @@ class NCA(ReducedBaseline):
     max_rank: int = 200
     random_state: Any = None
 
-    _parameter_constraints: ClassVar[dict] = {
-        **ReducedBaseline._parameter_constraints,
-        "scale": [POSITIVE_REAL],
-        "max_iter": [POSITIVE_INTEGER],
-    }
+    _parameter_constraints: ClassVar[dict] = {**ReducedBaseline._parameter_constraints, "scale": [POSITIVE_REAL]}
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, spectrum: Spectrum | None = None) -> "NCA":

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 
 from flrml.baselines.common import ReducedBaseline, psd_factor
-from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, require_solution
+from flrml.metric import POSITIVE_INTEGER, require_solution
 from flrml.spectrum import Spectrum
 
 BLOCK = 256  # triplets whose updates reach W together
@@ -65,7 +65,6 @@ class OASIS(ReducedBaseline):
     metric: ClassVar[str] = "bilinear"
     _parameter_constraints: ClassVar[dict] = {
         **ReducedBaseline._parameter_constraints,
-        "C": [POSITIVE_REAL],
         "n_passes": [POSITIVE_INTEGER],
         "psd": ["boolean"],
     }

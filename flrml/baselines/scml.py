@@ -5,19 +5,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import check_random_state
 
-from flrml.baselines.common import TEMPORARY_VALUES, Baseline, Reduced
+from flrml.baselines.common import Baseline, Reduced, temporary_blocks
 from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, POSITIVE_REAL, UNIT_INTERVAL, require_solution
-from flrml.rows import product, row_blocks
+from flrml.rows import product, row_blocks, row_products
 from flrml.spectrum import decompose
 
 KMEANS_ROWS = 20_000  # k-means uses a random sample of more rows
-NEIGHBORHOODS = (50, 20)  # samples per class around a centre, for the first and the second round of bases
 
 
 @dataclass(eq=False, repr=False)
@@ -81,23 +79,15 @@ class SCML(Baseline):
         "n_bases": [POSITIVE_INTEGER],
         "beta": [NONNEGATIVE_REAL],
         "gamma": [POSITIVE_REAL],
-        "n_steps": [POSITIVE_INTEGER],
         "check_every": [POSITIVE_INTEGER],
         "shrinkage": [UNIT_INTERVAL],
     }
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, triplets: Any = None) -> "SCML":
-        """Learn the weights from triplets, drawn from the labels unless given.
+        """Learn the weights from triplets, drawn from the labels unless given; the directions always need labels.
 
-        Parameters
-        ----------
-        X : array-like, CSR matrix or BinaryRows of shape (n_samples, n_features)
-            Training rows.
-        y : array-like of shape (n_samples,)
-            Labels; the directions need them even if triplets are given.
-        triplets : array-like of shape (n_triplets, 3), optional
-            Row numbers (i, j, k).
+        See :meth:`flrml.MFLRML.fit` for the arguments.
         """
         X = self._check_rows(X, reset=True, ensure_min_samples=3)
         random = check_random_state(self.random_state)
@@ -153,9 +143,8 @@ def objective(XB: NDArray, T: NDArray, w: NDArray, beta: float) -> float:
     """Return the mean hinge over all triplets plus β Σ w."""
     total = 0.0
     Y = XB * np.sqrt(w)
-    step = max(1, TEMPORARY_VALUES // max(Y.shape[1], 1))
-    for start in range(0, len(T), step):
-        i, j, k = T[start : start + step].T
+    for block in temporary_blocks(len(T), Y.shape[1]):
+        i, j, k = T[block].T
         near, far = Y[i] - Y[j], Y[i] - Y[k]
         margins = np.einsum("ij,ij->i", near, near) - np.einsum("ij,ij->i", far, far)
         total += float(np.maximum(1 + margins, 0).sum())
@@ -171,9 +160,10 @@ def local_bases(X: Any, label: NDArray, n_bases: int, shrinkage: float, random: 
     kmeans = MiniBatchKMeans(n_centres, n_init=3, batch_size=2048, random_state=random).fit(X[rows])
     centres = kmeans.cluster_centers_.astype(X.dtype)
     # Squared distance up to the length of the centre, which all samples share.
-    distance = _squared_lengths(X)[:, None] - 2 * product(X, centres.T)
+    squares = [row_products(rows, rows) for rows in (X[block] for block in row_blocks(X))]
+    distance = np.concatenate(squares).astype(X.dtype)[:, None] - 2 * product(X, centres.T)
     found = []
-    for size in NEIGHBORHOODS:
+    for size in (50, 20):  # samples per class around a centre, in the first and the second round of bases
         for centre in range(n_centres):
             around = _nearest_per_class(distance[:, centre], label, size)
             found.append(discriminants(X[around], label[around], per_centre, shrinkage))
@@ -203,12 +193,3 @@ def _nearest_per_class(distance: NDArray, label: NDArray, size: int) -> NDArray:
     count = np.bincount(label[order])
     place = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
     return np.sort(order[place < size])
-
-
-def _squared_lengths(X: Any) -> NDArray:
-    lengths = []
-    for block in row_blocks(X):
-        rows = X[block]
-        squares = rows.multiply(rows).sum(axis=1) if sp.issparse(rows) else np.einsum("ij,ij->i", rows, rows)
-        lengths.append(np.asarray(squares).ravel())
-    return np.concatenate(lengths).astype(X.dtype)

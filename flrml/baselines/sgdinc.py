@@ -10,7 +10,7 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 
 from flrml.baselines.common import Baseline, laplacian
-from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, POSITIVE_REAL, require_solution
+from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, require_solution
 from flrml.rows import add_product_transposed, gram, product
 
 ROWS_PER_UPDATE = 2**16
@@ -68,9 +68,7 @@ class SGDINC(Baseline):
     _parameter_constraints: ClassVar[dict] = {
         **Baseline._parameter_constraints,
         "eta": [POSITIVE_REAL],
-        "lam": [NONNEGATIVE_REAL],
         "batch_triplets": [POSITIVE_INTEGER],
-        "n_steps": [POSITIVE_INTEGER],
     }
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -118,16 +116,9 @@ class FactoredMetric:
         return self._Q[:, : self.rank]
 
     def step(self, batch: Any, T: NDArray, eta: float, lam: float) -> float:
-        """Set M to the psd part of M − η G − η λ I, G the gradient of the mean hinge; return the objective before.
+        """Set M to the psd part of M − η G − η λ I, G the gradient of the mean hinge over triplets T of the batch.
 
-        Parameters
-        ----------
-        batch : ndarray or csr_matrix of shape (m, D)
-            Rows of the batch.
-        T : ndarray of shape (t, 3)
-            Triplets of rows of the batch.
-        eta, lam : float
-            Step and weight of the trace.
+        Return the objective before the step.
         """
         i, j, k = T.T
         F = product(batch, self.Q).astype(np.float64) if self.rank else np.zeros((batch.shape[0], 0))

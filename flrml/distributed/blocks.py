@@ -10,12 +10,14 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from copy import copy
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from distributed import Client, Future, default_client, futures_of
 from distributed.client import ClosedClientError
+from sklearn.utils.validation import _check_n_features
 
 from flrml.compat import start_work_stealing, stop_work_stealing
 from flrml.distributed.stored import opened
@@ -62,22 +64,7 @@ def without_work_stealing(client: Client) -> Iterator[None]:
 
 
 class RowBlocks:
-    """The row blocks of a dask array as futures, in order, each assigned to a worker.
-
-    Parameters
-    ----------
-    X : dask array of shape (n_samples, n_features)
-        Its blocks may be NumPy arrays, CSR matrices or stored rows. Blocks that workers hold already stay there.
-
-    Attributes
-    ----------
-    futures : list of Future
-        The blocks.
-    places : list of str
-        Address of the worker that holds, or is to load, each block.
-    bounds : ndarray
-        Row number at which each block starts, and n.
-    """
+    """The row blocks of a dask array as futures, in order, each assigned to a worker, which may hold it already."""
 
     def __init__(self, X: Any):
         self.client = active_client()
@@ -87,6 +74,7 @@ class RowBlocks:
             X = X.rechunk({1: -1})
         delayed = X.to_delayed().ravel().tolist()
         holders = self.client.who_has(futures_of(X)) if futures_of(X) else {}
+        # Address of the worker that holds, or is to load, each block.
         self.places = [_holder(holders, part.key) for part in delayed]
         self.workers: list[str] = []
         self.rebalance()
@@ -96,23 +84,17 @@ class RowBlocks:
             self.futures, self.dtype = self.map(_as_float64, self.futures), np.dtype(np.float64)
         sizes = X.chunks[0]
         if np.isnan(sizes).any():
-            sizes = gather(self.client, self.map(_n_rows, self.futures))
+            sizes = [shape[0] for shape in gather(self.client, self.map(attrgetter("shape"), self.futures))]
         self.sizes = [int(size) for size in sizes]
-        self.bounds = np.concatenate(([0], np.cumsum(self.sizes)))
+        self.bounds = np.concatenate(([0], np.cumsum(self.sizes)))  # row at which each block starts, and n
         self.shape = (int(self.bounds[-1]), int(X.shape[1]))
 
     def check(self, model: LowRankMetric, *, reset: bool = True) -> None:
         """Check the shape of X like an estimator in memory, and set its number of features."""
-        n, n_features = self.shape
-        name = type(model).__name__
+        n, name = self.shape[0], type(model).__name__
         if n < 3:
             raise ValueError(f"Found array with {n} sample(s) while a minimum of 3 is required by {name}.")
-        if reset:
-            model.n_features_in_ = n_features
-        elif n_features != model.n_features_in_:
-            raise ValueError(
-                f"X has {n_features} features, but {name} is expecting {model.n_features_in_} features as input"
-            )
+        _check_n_features(model, self, reset=reset)
 
     def _load(self, delayed: list[Any]) -> list[Future]:
         """Load the blocks at their workers, in one call per worker, as a call walks through the whole graph."""
@@ -124,14 +106,14 @@ class RowBlocks:
             futures.update(zip(mine, loaded, strict=True))
         return [futures[number] for number in range(len(delayed))]
 
-    def rebalance(self) -> bool:
-        """Assign blocks evenly to the workers that are alive; return whether anything has changed."""
+    def rebalance(self) -> None:
+        """Assign blocks evenly to the workers that are alive."""
         workers = sorted(self.client.nthreads())
         if not workers:
             wait_for_worker(self.client)
             workers = sorted(self.client.nthreads())
         if workers == self.workers:
-            return False
+            return
         self.workers = workers
         least, more = divmod(len(self.places), len(workers))
         room = {worker: least + (number < more) for number, worker in enumerate(workers)}
@@ -145,7 +127,6 @@ class RowBlocks:
         homes = [worker for worker in workers for _ in range(room[worker])]
         for number, home in zip(moved, homes, strict=True):
             self.places[number] = home
-        return True
 
     def memory(self) -> float:
         """Return the memory of all workers in bytes, from the smallest limit."""
@@ -175,7 +156,7 @@ class RowBlocks:
         return self.client.submit(work, *arguments, **place, pure=False)
 
     def scatter(self, value: Any, block: int | None = None) -> Future:
-        """Return Zᵀ K Z in float64, without a copy of Z in another type."""
+        """Send a value to the worker of a block, or to any."""
         with warnings.catch_warnings():
             # A task that carries the value can be repeated when a worker dies; Dask advises against large ones.
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
@@ -245,10 +226,6 @@ def _wrap(block: Any, operator: Callable[[Any], Any]) -> Any:
     wrapped = operator(opened(block))
     wrapped.X = block  # rows on disk are opened again at every use
     return wrapped
-
-
-def _n_rows(block: Any) -> int:
-    return block.shape[0]
 
 
 def _as_float64(block: Any) -> Any:

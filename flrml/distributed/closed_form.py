@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from distributed import Future
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -20,7 +21,6 @@ from flrml.distributed.waiting import gather
 from flrml.folds import draw_at_most
 from flrml.neighbors import nearest
 from flrml.ridge.estimator import RidgeFLRML, check_classes
-from flrml.ridge.remote_rows import RemoteRows
 from flrml.ridge.scaling import EXACT_COLUMNS, EXACT_ROWS, ScaledRows, squares_of
 from flrml.ridge.supervision import Contrasts, Labels, class_contrasts
 from flrml.rows import check_largest, is_dask, is_sparse, largest_value, take_rows
@@ -31,6 +31,8 @@ from flrml.rows.wide import is_wide
 SAMPLE_BYTES = 2 * 2**30  # largest sample that parameters are chosen with
 WORTH_WORKERS = 2**26  # values of a sample from which the workers multiply it
 SAMPLE_SHARE = 1 / 8  # share of the memory of the workers that a sample may take
+
+Counted = tuple[list[list[Future]], list[Future]]  # labels of each shard, and their classes and sizes
 
 
 def fit_ridge(
@@ -58,10 +60,10 @@ def fit_ridge(
         blocks = RowBlocks(X)
         blocks.check(model)
         shards = Shards(blocks)
-        counted = CountedLabels(shards, y) if is_dask(y) and groups is None else None
+        counted = _count_labels(shards, y) if is_dask(y) and groups is None else None
         rows = ClusterRows(shards)
         random = check_random_state(model.random_state)
-        supervision = _check_supervision(model, rows, y if counted is None else counted, groups)
+        supervision = _check_supervision(model, rows, y, groups, counted)
         rows.check()
         n = rows.shape[0]
         most = n if model.max_samples is None else min(n, model.max_samples)
@@ -91,11 +93,13 @@ class Summary:
         )
 
 
-class ClusterRows(RemoteRows):
+class ClusterRows:
     """The rows of a dask array, for RidgeFLRML."""
 
-    def __init__(self, shards: Shards):
-        self.shards = shards
+    is_remote = True
+
+    def __init__(self, shards: Shards, scaled_type: type[ScaledRows] = ScaledBlocks):
+        self.shards, self.scaled_type = shards, scaled_type
         self.shape, self.dtype = shards.shape, shards.dtype
         self._found = self.shards.sum_future(self.shards.map(_summarize, self.shards.futures))
 
@@ -112,17 +116,17 @@ class ClusterRows(RemoteRows):
 
     @property
     def filled(self) -> float:
+        """Share of values that are stored."""
         return self.summary.nnz / max(self.shape[0] * self.shape[1], 1)
 
     @property
     def sample_rows(self) -> int:
+        """Largest number of rows that the client can hold."""
         return max(3, int(SAMPLE_BYTES * self.shape[0] / max(self.summary.n_bytes, 1)))
 
     def squares(self) -> NDArray[np.float64]:
+        """Return the mean square of each feature."""
         return self.summary.squares / self.shape[0]
-
-    def scaled(self, weights: NDArray, constant: float, scale: float, mean_square: float) -> ScaledRows:
-        return ScaledBlocks(self, weights, constant, scale, mean_square)
 
     def __getitem__(self, rows: NDArray) -> Any:
         """Return some rows on the client, in the form of the blocks."""
@@ -143,50 +147,31 @@ class ClusterRows(RemoteRows):
         small = shape[0] <= EXACT_ROWS or shape[1] <= EXACT_COLUMNS or share * self.summary.nnz < WORTH_WORKERS
         if small or is_wide(shape) or share * self.summary.n_bytes > room:
             return self[rows]
-        return SampledRows(self.shards.sample(rows))
-
-
-class SampledRows(ClusterRows):
-    """Rows of a sample, which stay at the workers."""
-
-    def scaled(self, weights: NDArray, constant: float, scale: float, mean_square: float) -> SampledBlocks:
-        return SampledBlocks(self, weights, constant, scale, mean_square)
-
-
-class CountedLabels:
-    """Labels of rows in a dask array, which workers count."""
-
-    def __init__(self, shards: Shards, y: Any):
-        if y.shape != shards.shape[:1]:
-            raise ValueError(
-                f"Found input variables with inconsistent numbers of samples: {[shards.shape, y.shape]}"
-            )
-        self.shards, self.parts = shards, shards.align(y)
-        self._counts = shards.map(_count, self.parts)
-
-    def classes_and_sizes(self) -> tuple[NDArray, NDArray[np.int64]]:
-        """Return the classes, and how many rows each of them has."""
-        found = gather(self.shards.client, self._counts)
-        classes = np.unique(np.concatenate([some for some, _ in found]))
-        sizes = np.zeros(len(classes), dtype=np.int64)
-        for some, counts in found:
-            sizes[np.searchsorted(classes, some)] += counts
-        return classes, sizes
+        return ClusterRows(self.shards.sample(rows), SampledBlocks)
 
 
 class BlockLabels(Contrasts):
-    """Labels that stay with their rows, as supervision; ``y`` is counted already, or on the client."""
+    """Labels that stay with their rows, as supervision; those of rows in groups stay on the client as well."""
 
-    def __init__(self, shards: Shards, y: "CountedLabels | NDArray"):
+    def __init__(self, shards: Shards, y: "NDArray | Labels | Counted"):
         self.shards, self.n_groups = shards, shards.shape[0]
-        if isinstance(y, CountedLabels):
-            self.classes, self.size = y.classes_and_sizes()
-            self._label = shards.map(_encode, y.parts, self.classes)
+        self._grouped = y if isinstance(y, Labels) else None
+        if isinstance(y, tuple):
+            parts, counts = y
+            found = gather(shards.client, counts)
+            self.classes = np.unique(np.concatenate([classes for classes, _ in found]))
+            self.size = np.zeros(len(self.classes), dtype=np.int64)
+            for classes, size in found:
+                self.size[np.searchsorted(self.classes, classes)] += size
+            self._label = shards.map(_encode, parts, self.classes)
         else:
-            self.classes, label, self.size = np.unique(y, return_inverse=True, return_counts=True)
+            numbers = y.label if isinstance(y, Labels) else y
+            self.classes, label, self.size = np.unique(numbers, return_inverse=True, return_counts=True)
             self._label = shards.scatter_rows(label.astype(np.min_scalar_type(len(self.classes))))
         self._root = np.sqrt(self.size)
         self._contrasts = class_contrasts(self.size, self.size)
+        if self._grouped is not None:
+            self._contrasts, self.n_groups = self._grouped.contrasts, self._grouped.n_groups
 
     def class_indicators(self, dtype: Any) -> RemoteMatrix:
         found = self.shards.map(_indicators, self._label, (1 / self._root).astype(dtype))
@@ -208,33 +193,33 @@ class BlockLabels(Contrasts):
 
     def subset(self, rows: NDArray) -> Labels:
         """Return the labels of some of the rows, on the client."""
-        places, parts = self.shards.pick(_picked, rows, self._label)
+        if self._grouped is not None:
+            return self._grouped.subset(rows)
+        places, parts = self.shards.pick(operator.getitem, rows, self._label)
         label = np.empty(len(rows), dtype=np.int64)
         label[places] = np.concatenate(parts)
         return Labels(label)
 
 
-class GroupedBlockLabels(BlockLabels):
-    """Labels of rows in groups, both on the client."""
-
-    def __init__(self, shards: Shards, labels: Labels):
-        super().__init__(shards, labels.label)
-        self._known, self._contrasts, self.n_groups = labels, labels.contrasts, labels.n_groups
-
-    def subset(self, rows: NDArray) -> Labels:
-        """Return the labels and groups of some of the rows."""
-        return self._known.subset(rows)
+def _count_labels(shards: Shards, y: Any) -> Counted:
+    """Let workers count the labels in a dask array; return the labels of each shard, and the counts."""
+    if y.shape != shards.shape[:1]:
+        raise ValueError(f"Found input variables with inconsistent numbers of samples: {[shards.shape, y.shape]}")
+    parts = shards.align(y)
+    return parts, shards.map(_count, parts)
 
 
-def _check_supervision(model: RidgeFLRML, rows: ClusterRows, y: Any, groups: Any) -> BlockLabels:
+def _check_supervision(
+    model: RidgeFLRML, rows: ClusterRows, y: Any, groups: Any, counted: Counted | None
+) -> BlockLabels:
     """Return the labels as supervision; raise ValueError if they give no triplets."""
     if y is None:
         raise ValueError("RidgeFLRML requires y to be passed, but the target y is None")
     if groups is not None:
         labels = model._check_supervision(rows, np.asarray(y), None, np.asarray(groups))
         assert isinstance(labels, Labels)
-        return GroupedBlockLabels(rows.shards, labels)
-    found = BlockLabels(rows.shards, y if isinstance(y, CountedLabels) else model._check_labels(rows, y))
+        return BlockLabels(rows.shards, labels)
+    found = BlockLabels(rows.shards, model._check_labels(rows, y) if counted is None else counted)
     check_classification_targets(np.tile(found.classes, 3))  # it warns about values that occur once
     check_classes(len(found.classes), bool(found.size.max() > 1), False)
     return found
@@ -270,7 +255,3 @@ def _indicators(label: NDArray, values: NDArray) -> NDArray:
 def _class_sums(label: NDArray, pieces: list[NDArray], n_classes: int) -> NDArray[np.float64]:
     members = sp.csr_matrix((np.ones(len(label)), label, np.arange(len(label) + 1)), shape=(len(label), n_classes))
     return np.hstack([members.T @ piece for piece in pieces])
-
-
-def _picked(numbers: NDArray, label: NDArray) -> NDArray:
-    return label[numbers]

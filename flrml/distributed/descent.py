@@ -8,6 +8,7 @@ Vᵀ R = Vᵀ A (λ ∘ E) + Vᵀ (λ ∘ M) = Σ over blocks of (Aᵀ V)ᵀ (λ
 
 from collections.abc import Callable
 from itertools import pairwise
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -145,7 +146,7 @@ def _contrast_rows(rows: RowBlocks, V: list[Future], contrasts: sp.csr_matrix, r
         needed = np.unique(part.indices)
         places = np.searchsorted(needed, rows.bounds)
         taken = [
-            rows.submit(_take, V[a], needed[i:j] - rows.bounds[a], at=rows.places[a])
+            rows.submit(getitem, V[a], needed[i:j] - rows.bounds[a], at=rows.places[a])
             for a, (i, j) in enumerate(pairwise(places))
             if j > i
         ]
@@ -160,10 +161,6 @@ def _contrast_rows(rows: RowBlocks, V: list[Future], contrasts: sp.csr_matrix, r
 
 def _done(_: Any) -> None:
     """Do nothing; the client waits for the task."""
-
-
-def _take(V: NDArray, numbers: NDArray) -> NDArray:
-    return V[numbers]
 
 
 def _mix(contrasts: sp.csr_matrix, taken: list[NDArray], rank: int) -> NDArray:

@@ -15,9 +15,6 @@ from flrml.distributed.waiting import gather
 from flrml.neighbors import nearest
 from flrml.rows import product
 
-ROWS_PER_PART = 4096  # rows in memory per part that is compared with blocks
-LARGEST_IN_TASK = 64 * 2**20  # bytes of the largest map that is part of a task
-
 
 def embed(X: Any, components: NDArray) -> da.Array:
     """Return X Lᵀ as a dask array with the blocks of X; the map L is sent to the workers once."""
@@ -37,7 +34,7 @@ def embed(X: Any, components: NDArray) -> da.Array:
 
 def _send(client: Client, array: NDArray) -> Future:
     """Send an array to the workers; a small one as a task, which is repeated if its worker dies."""
-    if array.nbytes <= LARGEST_IN_TASK:
+    if array.nbytes <= 64 * 2**20:
         return client.submit(np.asarray, array, pure=False)
     return client.scatter([array], hash=False, broadcast=True)[0]
 
@@ -70,7 +67,7 @@ def _parts(rows: Any) -> tuple[list, list[int]]:
     if isinstance(rows, da.Array):
         rows = rows.rechunk({1: -1}) if len(rows.chunks[1]) > 1 else rows
         return rows.to_delayed().ravel().tolist(), [int(size) for size in rows.chunks[0]]
-    bounds = [*range(0, rows.shape[0], ROWS_PER_PART), rows.shape[0]]
+    bounds = [*range(0, rows.shape[0], 4096), rows.shape[0]]
     pieces = [rows[start:stop] for start, stop in pairwise(bounds)]
     return [dask.delayed(piece) for piece in pieces], [piece.shape[0] for piece in pieces]
 

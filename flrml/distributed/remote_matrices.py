@@ -7,6 +7,7 @@ the same way. The client sees only matrices of p × p, and submits one block ahe
 
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,8 @@ class RemoteMatrices(SampleMatrices):
 
     def sums(self, B: Any) -> Any:
         """Return Xᵀ B in partial sums."""
-        return self.product_transposed(B)
+        shards = self.shards
+        return shards.sums_by_worker(shards.map(_transposed_times, shards.futures, B.by_shard, self._weights))
 
     def leading(self, sums: Any, number: int) -> Any:
         return [self._submit(_leading, sums, number)]
@@ -129,7 +131,7 @@ class RemoteMatrices(SampleMatrices):
     def next_block(self, blocks: list[RemoteBlock], sums: list[Future]) -> RemoteBlock:
         """Return the block that sums add; one worker keeps all blocks."""
         found = self._submit(_next_block, [earlier.block for earlier in blocks], sums)
-        return RemoteBlock(found, self._submit(_along, found))
+        return RemoteBlock(found, self._submit(attrgetter("along"), found))
 
     def is_empty(self, block: RemoteBlock) -> bool:
         """Return False without waiting for the block; products without columns take no time."""
@@ -147,11 +149,6 @@ class RemoteMatrices(SampleMatrices):
         self._last = block
         copies = shards.broadcast(block.block)
         return RemoteMatrix(shards, [shards.map(_times, shards.futures, copies, self._weights)], self.X.dtype)
-
-    def product_transposed(self, E: RemoteMatrix) -> list[Future]:
-        """Return Xᵀ E in partial sums."""
-        shards = self.shards
-        return shards.sums_by_worker(shards.map(_transposed_times, shards.futures, E.by_shard, self._weights))
 
     def last_column(self, blocks: list[RemoteBlock] | None, images: list[RemoteMatrix]) -> Future:
         parts = self.side_by_side(images).by_shard
@@ -182,7 +179,7 @@ class DualRemoteMatrices(RemoteMatrices):
         return self._matrix(self.shards.map(np.hstack, B.by_shard), B.n_columns)
 
     def leading(self, sums: Any, number: int) -> RemoteMatrix:
-        (G,) = gather(self.shards.client, [self._submit(_gram, super().product_transposed(sums))])
+        (G,) = gather(self.shards.client, [self._submit(_gram, super().sums(sums))])
         return self._combine([sums], np.linalg.eigh(G)[1][:, -number:])
 
     def next_block(self, blocks: list[Any], sums: Any) -> Any:
@@ -199,7 +196,7 @@ class DualRemoteMatrices(RemoteMatrices):
     def gram_times(self, B: RemoteMatrix) -> RemoteMatrix:
         """Return X (Xᵀ B)."""
         shards = self.shards
-        copies = shards.broadcast(self._submit(_as_block, super().product_transposed(B)))
+        copies = shards.broadcast(self._submit(_as_block, super().sums(B)))
         return self._matrix(shards.map(_times, shards.futures, copies, self._weights), B.n_columns)
 
     def product_transposed(self, E: RemoteMatrix) -> Any:
@@ -225,7 +222,7 @@ class DualRemoteMatrices(RemoteMatrices):
 
     def gather_sums(self, B: RemoteMatrix) -> NDArray:
         """Return Xᵀ B, on the client."""
-        (found,) = gather(self.shards.client, [self._submit(add_up, super().product_transposed(B))])
+        (found,) = gather(self.shards.client, [self._submit(add_up, super().sums(B))])
         return found if self.X.constant else found[:-1]
 
     def _inner(self, pieces: list[RemoteMatrix], B: RemoteMatrix) -> NDArray[np.float64]:
@@ -258,10 +255,6 @@ def _leading(parts: list[NDArray], number: int) -> NDArray:
 
 def _next_block(blocks: list[Block], parts: list[NDArray]) -> Block:
     return next_block(blocks, add_up(parts))
-
-
-def _along(block: Block) -> NDArray[np.float64]:
-    return block.along
 
 
 def _lift(blocks: list[Block], C: NDArray) -> NDArray:
@@ -305,5 +298,5 @@ def _as_block(parts: list[NDArray]) -> Block:
     return Block(add_up(parts), np.empty((0, 0)))
 
 
-def _take(numbers: NDArray, pieces: list[NDArray]) -> NDArray:
+def _take(pieces: list[NDArray], numbers: NDArray) -> NDArray:
     return np.hstack([piece[numbers] for piece in pieces])

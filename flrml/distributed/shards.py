@@ -19,37 +19,21 @@ from flrml.distributed.waiting import gather
 from flrml.rows import take_rows
 from flrml.rows.binary import BinaryRows
 
-LEAST_SHARDS = 2  # of a single worker with one thread, so that one that joins can take one
-
 
 class Shards(RowBlocks):
-    """The rows of a dask array, in shards at the workers.
-
-    Parameters
-    ----------
-    rows : RowBlocks
-        The blocks.
-
-    Attributes
-    ----------
-    futures : list of lists of Future
-        The blocks of each shard.
-    places : list of str
-        Address of the worker of each shard.
-    spans : list of lists of pairs
-        First row of each block of a shard, and the row after its last.
-    """
+    """The rows of a dask array, in shards at the workers."""
 
     def __init__(self, rows: RowBlocks):
         self.client, self.shape, self.dtype, self.workers = rows.client, rows.shape, rows.dtype, rows.workers
         threads = self.client.nthreads()
-        self.places: list[str] = []
-        self.futures: list[Any] = []
-        self.spans: list[list[tuple[int, int]]] = []
+        self.places: list[str] = []  # address of the worker of each shard
+        self.futures: list[Any] = []  # the blocks of each shard
+        self.spans: list[list[tuple[int, int]]] = []  # first row of each of these blocks, and that after its last
         bounds = list(pairwise(rows.bounds.tolist()))
         for worker in self.workers:
             mine = [number for number, place in enumerate(rows.places) if place == worker]
-            count = min(len(mine), max(threads.get(worker, 1), -(-LEAST_SHARDS // len(self.workers))))
+            least = 2 if len(self.workers) == 1 else 1  # so that a worker that joins can take one
+            count = min(len(mine), max(threads.get(worker, 1), least))
             for group in np.array_split(mine, count) if mine else ():
                 self.places.append(worker)
                 self.futures.append([rows.futures[number] for number in group])
@@ -98,18 +82,12 @@ class Shards(RowBlocks):
             found.append((np.concatenate(places), np.concatenate(numbers)))
         return found
 
-    def pick(self, work: Any, rows: NDArray, *lists: Any) -> tuple[NDArray, list[Any]]:
-        """Apply ``work(numbers, …)`` to the shards that have some of the rows; return places and outcomes."""
+    def pick(self, work: Any, rows: NDArray, parts: list[Any]) -> tuple[NDArray, list[Any]]:
+        """Apply ``work(part, numbers)`` to the shards that have some of the rows; return places and outcomes."""
         located = self.locate(rows)
         chosen = [number for number, (places, _) in enumerate(located) if len(places)]
         futures = [
-            self.submit(
-                work,
-                located[number][1],
-                *(part[number] if isinstance(part, list) else part for part in lists),
-                at=self.places[number],
-            )
-            for number in chosen
+            self.submit(work, parts[number], located[number][1], at=self.places[number]) for number in chosen
         ]
         return np.concatenate([located[number][0] for number in chosen]), gather(self.client, futures)
 
@@ -125,7 +103,7 @@ class Shards(RowBlocks):
         chosen = [number for number, (places, _) in enumerate(located) if len(places)]
         found.places = [self.places[number] for number in chosen]
         numbers, blocks = ([part[number] for number in chosen] for part in ([n for _, n in located], self.futures))
-        found.futures = [[taken] for taken in found.map(_take, numbers, blocks)]
+        found.futures = [[taken] for taken in found.map(_take, blocks, numbers)]
         bounds = [[np.searchsorted(rows, span).tolist() for span in self.spans[number]] for number in chosen]
         found.spans = [[(start, stop) for start, stop in spans if start < stop] for spans in bounds]
         found.sizes = [len(part) for part in numbers]
@@ -146,7 +124,7 @@ def stack_rows(parts: list[Any]) -> Any:
     return sp.vstack(parts, "csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
-def _take(numbers: NDArray, blocks: list[Any]) -> Any:
+def _take(blocks: list[Any], numbers: NDArray) -> Any:
     """Return some rows of a shard; their numbers ascend within each block."""
     parts, start = [], 0
     for rows in open_together(blocks):

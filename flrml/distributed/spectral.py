@@ -12,6 +12,7 @@ As in :mod:`flrml.spectrum`, the shape of X decides how it is found:
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,7 @@ class BlockRange(Range):
     def gram_times(self, Q: list[Future]) -> list[Future]:
         """Return X (Xᵀ Q), some columns at a time; workers send one another the D × 256 sums."""
         rows = self.rows
-        (n_columns,) = gather(rows.client, [rows.submit(_n_columns, Q[0])])
+        ((_, n_columns),) = gather(rows.client, [rows.submit(attrgetter("shape"), Q[0])])
         pieces = []
         for start in range(0, n_columns, PRODUCT_COLUMNS):
             sums = rows.sum_future(rows.map(_transposed_times, rows.futures, Q, start))
@@ -207,10 +208,6 @@ def _squared_lengths(Y: NDArray) -> NDArray:
 
 def _side_by_side(*pieces: NDArray) -> NDArray:
     return np.hstack(pieces)
-
-
-def _n_columns(Q: NDArray) -> int:
-    return Q.shape[1]
 
 
 def _extremes(V: NDArray) -> tuple[NDArray, NDArray]:

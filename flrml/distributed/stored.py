@@ -24,25 +24,14 @@ from flrml.files import write_json
 from flrml.rows import BinaryRows, RowOperator, is_sparse, row_blocks
 from flrml.rows.layout import ROW_BLOCK_BYTES
 
-TOGETHER_BYTES, TOGETHER_SHARE = (
-    256 * 2**20,
-    1 / 16,
-)  # largest neighbouring blocks read as one, and their share of a worker's memory
+TOGETHER_BYTES = 256 * 2**20  # largest neighbouring blocks that are read as one
 
 
 class StoredRows:
     """Some rows of a prepared split, left on disk until they are read.
 
-    It is sent as a path and two row numbers; every worker opens the files itself and needs access to the folder.
-
-    Parameters
-    ----------
-    path : str
-        The ``train`` or ``test`` folder of a prepared data set.
-    start, stop : int
-        First row, and the row after the last.
-    n_columns, dtype
-        Number of columns and type of the rows.
+    It is sent as the path of the split and two row numbers; every worker opens the files itself and needs access to
+    the folder.
     """
 
     ndim = 2
@@ -152,7 +141,7 @@ def _together_bytes() -> float:
         limit = get_worker().memory_manager.memory_limit
     except ValueError:  # not a worker
         limit = None
-    return min(TOGETHER_BYTES, TOGETHER_SHARE * limit) if limit else TOGETHER_BYTES
+    return min(TOGETHER_BYTES, limit / 16) if limit else TOGETHER_BYTES
 
 
 def open_split(path: str | os.PathLike, rows_per_block: int | None = None) -> tuple[da.Array, np.ndarray]:
@@ -242,5 +231,4 @@ def prepare(parts: dict[str, tuple[Any, Any]], out: str | os.PathLike, *, name: 
 
 
 def _unit_rows(block: Any) -> Any:
-    rows = opened(block)[:]
-    return unit_rows(rows)
+    return unit_rows(opened(block)[:])

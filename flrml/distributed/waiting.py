@@ -11,7 +11,6 @@ from distributed.scheduler import KilledWorker
 
 from flrml.compat import free_stuck_tasks
 
-CLUSTER_POLL_SECONDS = 2.0
 PATIENCE_SECONDS = 45.0  # without a running worker
 
 SCHEDULER_IS_GONE = "the Dask scheduler is gone; restart it, connect to it and repeat the fit"
@@ -69,7 +68,7 @@ def _wait(client: Client, gathered: concurrent.futures.Future) -> list[Any]:
     last_seen = time.monotonic()
     while True:
         try:
-            return gathered.result(CLUSTER_POLL_SECONDS)
+            return gathered.result(timeout=2.0)
         except TimeoutError:
             if gathered.done():
                 return gathered.result()

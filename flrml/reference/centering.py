@@ -24,11 +24,6 @@ class CenteredRows(RowOperator):
     """X with the mean of each *row* subtracted, without densifying a sparse X: X − m 1ᵀ.
 
     The authors' code decomposes these rows, because it centers its matrix of columns the wrong way.
-
-    Parameters
-    ----------
-    X : array-like, CSR matrix or BinaryRows of shape (n_samples, n_features)
-        Rows.
     """
 
     def __init__(self, X: Any):

@@ -230,13 +230,12 @@ class RidgeFLRML(LowRankMetric):
             L_transposed *= signs
             self.weights_, self.intercept_ = weights.astype(X.dtype), (intercept * signs).astype(X.dtype)
             self._set_result(L_transposed.astype(X.dtype, copy=False).T, hinges, 1 + len(hinges))
-
-        def after_round(C: NDArray, weights: NDArray, hinges: list[float]) -> None:
-            set_map(C, weights, hinges)
             if callback is not None:
                 callback(self)
 
-        set_map(*solver.solve(candidate, random, None if callback is None else after_round))
+        found = solver.solve(candidate, random, None if callback is None else set_map)
+        if callback is None:
+            set_map(*found)
 
     def _check_supervision(self, X: Any, y: Any, triplets: Any, groups: Any) -> Supervision:
         """Return the given triplets, else the labels, as supervision."""

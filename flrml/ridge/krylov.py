@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from flrml.ridge.sample_matrices import SampleMatrices
 
 NOISE_UNITS = 100  # eigenvalues and lengths below this many units of rounding are noise
-SAFE_SQUARED_LENGTH = 0.01  # at this length, rounding is magnified by at most ten
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def next_block(
         if not V and R.shape[1] == 0:
             R = np.eye(rest.shape[1], 1)  # rows of zeros have a direction too, of length zero
         rest = combine([*V, rest], np.vstack((-C @ R, unit[:, None] * R)))
-        if squares.min(initial=1) > SAFE_SQUARED_LENGTH:
+        if squares.min(initial=1) > 0.01:  # rounding is magnified by at most ten
             break
         noise = np.zeros(rest.shape[1])
     return Block(rest, along)

@@ -6,9 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from flrml.rows import row_products
 from flrml.rows.threads import slices
-
-CACHED_SIMILARITIES = 2**20  # similarities held at once: they stay in the processor's cache
 
 
 def pair_product(i: NDArray, j: NDArray, weights: NDArray, Y: NDArray, R: NDArray) -> NDArray:
@@ -17,7 +16,7 @@ def pair_product(i: NDArray, j: NDArray, weights: NDArray, Y: NDArray, R: NDArra
     Of e_i/‖y_i‖ =: ê_i, the cosine has the gradient sym(ê_i ê_jᵀ) − ½ cos (ê_i ê_iᵀ + ê_j ê_jᵀ).
     """
     n = len(Y)
-    lengths = np.sqrt(np.einsum("ij,ij->i", Y, Y))
+    lengths = np.sqrt(row_products(Y, Y))
     inverse = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     weighted = weights * dots(Y, i, j) * inverse[i] * inverse[j]
     pull = (np.bincount(i, weighted, n) + np.bincount(j, weighted, n)).astype(Y.dtype)
@@ -45,13 +44,11 @@ def inside_margin(
 
 
 def blocks_of(n: int, width: int) -> list[slice]:
-    """Return slices of n rows whose similarities with ``width`` others stay in cache."""
-    return slices(n, max(1, CACHED_SIMILARITIES // max(width, 1)))
+    """Return slices of n rows whose similarities with ``width`` others stay in the processor's cache."""
+    return slices(n, max(1, 2**20 // max(width, 1)))
 
 
 def dots(Y: Any, i: NDArray, j: NDArray, step: int = 2**16) -> NDArray:
     """Return the inner products of rows i with rows j of Y."""
-    if sp.issparse(Y):
-        return np.asarray(Y[i].multiply(Y[j]).sum(axis=1)).ravel()
-    parts = [np.einsum("ij,ij->i", Y[i[a : a + step]], Y[j[a : a + step]]) for a in range(0, len(i), step)]
+    parts = [row_products(Y[i[block]], Y[j[block]]) for block in slices(len(i), step)]
     return np.concatenate(parts) if parts else np.empty(0, dtype=Y.dtype)

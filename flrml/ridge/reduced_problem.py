@@ -28,23 +28,12 @@ from flrml.ridge.supervision import Contrasts
 from flrml.rows import gram_of_columns, normalize
 
 ROUND_STEP = 0.2  # length of the first step of the rounds, relative to that of the embeddings
-ROUND_SHARE = 4  # a round finds neighbours among a quarter of the rows,
-MIN_ROUND_ROWS, MAX_ROUND_ROWS = 1000, 10_000  # within these bounds
 
 
 class ReducedProblem:
-    """Scatter and contrasts of rows in a small subspace. Maps in it are p × d.
+    """Scatter and contrasts of training rows E in a small subspace (n × p). Maps in it are p × d.
 
-    Parameters
-    ----------
-    images : sample matrix of shape (n, p)
-        The training rows E, in orthonormal directions of the feature space.
-    supervision : Contrasts
-        Their labels or triplets.
-    d : int
-        Number of directions of a map.
-    scatter : callable, optional
-        Returns EᵀE. It is called last, because workers may still be computing it.
+    ``scatter`` returns EᵀE. It is called last, because workers may still be computing it.
     """
 
     def __init__(
@@ -72,7 +61,7 @@ class ReducedProblem:
         k, P = scipy.linalg.eigh(H, A, driver="gvd", check_finite=False)  # for a subset LAPACK takes twice the time
         k, P = k[-self.d :], P[:, -self.d :]
         # Without labels, k does not show which directions are useful.
-        return (P * np.sqrt(weights(k) if local < 1 else 1.0))[:, ::-1]
+        return (P * np.sqrt(np.maximum(k, 0) if local < 1 else 1.0))[:, ::-1]
 
     def rounds(
         self,
@@ -109,14 +98,9 @@ class ReducedProblem:
         return C, hinges
 
 
-def weights(k: NDArray) -> NDArray:
-    """Return s = max(0, k), without smoothing."""
-    return np.maximum(k, 0)
-
-
 def round_rows(n: int) -> int:
-    """Return the number of rows that a round draws from n rows."""
-    return min(max(MIN_ROUND_ROWS, n // ROUND_SHARE), MAX_ROUND_ROWS)
+    """Return the number of rows that a round draws from n rows: a quarter, within bounds."""
+    return min(max(1000, n // 4), 10_000)
 
 
 def _step_length(Y: NDArray, move: NDArray, share: float) -> float:

@@ -18,15 +18,7 @@ if TYPE_CHECKING:
 
 
 class SampleMatrices:
-    """Operations on sample matrices and directions, in memory.
-
-    Parameters
-    ----------
-    X : ScaledRows of shape (n_samples, n_features)
-        The data.
-    rows : ndarray or None
-        Numbers of the training rows, None for all.
-    """
+    """Operations on sample matrices and directions, in memory; ``rows`` numbers the training rows, None for all."""
 
     def __init__(self, X: "ScaledRows", rows: NDArray | None):
         self.X, self.rows = X, rows
@@ -107,16 +99,7 @@ class DualSampleMatrices(SampleMatrices):
     """Sample matrices for fewer rows than columns: directions Xᵀ A are represented by A, a sample matrix.
 
     Blocks have orthonormal A, and images K A with K = X Xᵀ. With AᵀKA = R diag(t) Rᵀ, the directions Xᵀ A R/√t are
-    orthonormal.
-
-    Parameters
-    ----------
-    X, rows
-        See :class:`SampleMatrices`.
-    whole : bool
-        Whether to use all directions.
-    formed : bool
-        Whether to form K.
+    orthonormal. ``whole`` uses all directions; ``formed`` forms K.
     """
 
     def __init__(self, X: "ScaledRows", rows: NDArray | None, whole: bool, formed: bool):

@@ -15,7 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flrml.ridge.remote_rows import RemoteRows
 from flrml.ridge.sample_matrices import DualSampleMatrices, SampleMatrices
 from flrml.rows import gram, is_sparse, product, product_transposed, row_blocks
 from flrml.rows.binary import BinaryRows
@@ -23,25 +22,13 @@ from flrml.rows.wide import is_wide
 
 EXACT_ROWS, EXACT_COLUMNS = 400, 200  # up to this size, the whole row space is used
 DUAL_COLUMNS_PER_ROW = 3  # above it, directions are represented by their duals
-DENSE_FROM_SHARE = 0.1  # share of non-zeros above which narrow rows are stored dense
-SMALLEST_ROOT = 1e-6  # root mean squares below this share of the largest are raised to it
 
 
 class ScaledRows:
-    """Rows x of X as (w ∘ x, c).
+    """Rows x of X as (w ∘ x, c), with weights w and a constant c, 0 if there is none; X is not copied.
 
-    Parameters
-    ----------
-    X : rows of shape (n_samples, n_features)
-        The data, in memory or on disk; neither copied nor changed.
-    weights : ndarray of shape (n_features,)
-        The weights w of the features.
-    constant : float, default=0
-        The constant c; 0 if there is none.
-    scale : float, default=0
-        Power of the root mean squares that the weights divide by.
-    mean_square : float, default=1
-        Mean squared length of the scaled rows.
+    ``scale`` is the power of the root mean squares that the weights divide by, ``mean_square`` the mean squared
+    length of the scaled rows.
     """
 
     def __init__(
@@ -61,14 +48,14 @@ class ScaledRows:
     def filled(self) -> float:
         """Share of the values that are stored: 1 if rows are dense."""
         n, n_columns = self.shape
-        if isinstance(self.X, RemoteRows):
+        if is_remote(self.X):
             return self.X.filled
         return self.X.nnz / max(n * n_columns, 1) if is_sparse(self.X) else 1.0
 
     @property
     def is_narrow(self) -> bool:
         """Whether there are few columns, and not too many zeros to store."""
-        return self.shape[1] <= EXACT_COLUMNS and self.filled >= DENSE_FROM_SHARE
+        return self.shape[1] <= EXACT_COLUMNS and self.filled >= 0.1
 
     def product(self, B: NDArray) -> NDArray:
         """Return the rows times B."""
@@ -122,23 +109,28 @@ class ScaledRows:
         return L_transposed, intercept.astype(self.dtype)
 
 
+def is_remote(X: Any) -> bool:
+    """Return whether other processes hold the rows, as for :class:`flrml.distributed.closed_form.ClusterRows`."""
+    return getattr(X, "is_remote", False)
+
+
 def scale_rows(X: Any, scale: float, fit_intercept: bool) -> ScaledRows:
     """Return rows with features divided by a power of their root mean squares, and a constant for an intercept."""
     squares = squares_of(X)
     total = float(squares.sum())
-    roots = np.sqrt(np.maximum(squares, SMALLEST_ROOT**2 * squares.max(initial=np.finfo(np.float64).tiny)))
+    least = 1e-6**2 * squares.max(initial=np.finfo(np.float64).tiny)  # smaller ones are raised to it
+    roots = np.sqrt(np.maximum(squares, least))
     # A feature that no row has gets no weight: rounding in products with it must not count.
     weights = np.where(squares > 0, roots**-scale, 0.0)
     constant = total ** ((1 - scale) / 2) if fit_intercept else 0.0
     mean_square = float(weights**2 @ squares) + constant**2
-    if isinstance(X, RemoteRows):
-        return X.scaled(weights, constant, scale, mean_square)
-    return ScaledRows(X, weights, constant, scale, mean_square)
+    scaled_type = X.scaled_type if is_remote(X) else ScaledRows
+    return scaled_type(X, weights, constant, scale, mean_square)
 
 
 def squares_of(X: Any) -> NDArray[np.float64]:
     """Return the mean square of each feature."""
-    if isinstance(X, RemoteRows):
+    if is_remote(X):
         return X.squares()
     if isinstance(X, BinaryRows):
         return X.column_squares() / X.shape[0]

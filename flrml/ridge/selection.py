@@ -29,8 +29,7 @@ from flrml.folds import Parts, draw_at_most, validation_parts
 from flrml.neighbors import nearest
 from flrml.ridge.candidates import Candidate, Form, Settings
 from flrml.ridge.policy import SearchPolicy
-from flrml.ridge.remote_rows import RemoteRows
-from flrml.ridge.scaling import ScaledRows
+from flrml.ridge.scaling import ScaledRows, is_remote
 from flrml.ridge.solver import Solver, scaled_for
 from flrml.ridge.supervision import Contrasts, Supervision
 from flrml.rows import take_rows
@@ -116,7 +115,7 @@ class Fold:
         """Evaluate a candidate, or the cosine of X if it is None; see ``Supervision.evaluate``."""
         rows, validation = self.sample if sample else self.all
         if candidate is None:
-            search = self.X.nearest if isinstance(self.X, RemoteRows) else nearest
+            search = self.X.nearest if is_remote(self.X) else nearest
             Y, Y_validation = take_rows(self.X, rows), take_rows(self.X, validation)
             return self.supervision.evaluate(Y, rows, Y_validation, validation, search)
         images, C = self.solver(candidate.form.unsupervised).subspace.images, self.solve(candidate)
@@ -181,31 +180,11 @@ def select(
     policy: SearchPolicy = SearchPolicy(),  # noqa: B008  # frozen
     report: Callable[[Trial], None] = lambda trial: None,
 ) -> list[Trial]:
-    """Evaluate candidates on validation rows.
+    """Evaluate candidates on validation rows; return all trials, the chosen one first and the others by score.
 
-    Parameters
-    ----------
-    X : rows of shape (n_samples, n_features)
-        The training rows. Of remote ones, a sample is searched.
-    scaled : callable
-        Returns them scaled, for discriminants or, if its argument is true, for the unsupervised form.
-    supervision : Contrasts
-        Their labels or triplets.
-    settings : Settings
-        Settings that all candidates share.
-    given : dict
-        ``ridge``, ``within``, ``local`` and ``rounds``, each a number or "auto".
-    random : RandomState
-        Draws folds, rows and columns.
-    policy : SearchPolicy
-        Limits and thresholds.
-    report : callable
-        Called with every trial.
-
-    Returns
-    -------
-    list of Trial
-        All trials, the chosen one first and the others by score.
+    Of remote rows X, a sample is searched. ``scaled`` returns the rows scaled, for discriminants or, if called with
+    True, for the unsupervised form. ``given`` has ``ridge``, ``within``, ``local`` and ``rounds``, each a number or
+    "auto". ``report`` is called with every trial.
     """
     forms = [form for form in policy.forms if _agrees(form, given)] or _given_forms(policy, given)
     rounds = 0 if given["rounds"] == "auto" else int(given["rounds"])
@@ -248,9 +227,9 @@ def _searched_rows(
 ) -> tuple[Any, Callable[[bool], ScaledRows], Supervision]:
     """Return the rows to search with, scaled, and their supervision: all rows, or a sample of them."""
     most = policy.max_search_rows
-    if X.shape[0] > most or isinstance(X, RemoteRows):
-        rows = supervision.draw(min(most, X.sample_rows) if isinstance(X, RemoteRows) else most, random)
-        sample = X.sample(rows) if isinstance(X, RemoteRows) else take_rows(X, rows)
+    if X.shape[0] > most or is_remote(X):
+        rows = supervision.draw(min(most, X.sample_rows) if is_remote(X) else most, random)
+        sample = X.sample(rows) if is_remote(X) else take_rows(X, rows)
         return sample, functools.cache(lambda kind: scaled_for(sample, kind, settings)), supervision.subset(rows)
     if is_wide(X.shape) and any(form.unsupervised for form in forms) and scaled(True).is_plain:
         X = with_inner_products(scaled(True).gram).astype(X.dtype)
@@ -279,7 +258,7 @@ def _choose(
     trials = rivals if simple is None else [simple, *rivals]
     if unsupervised and simple is not None and selection.loss(simple.candidate) > 1:
         simple = None  # worse than the cosine of X, so it is not preferred
-    return prefer_simple(trials, simple, policy, policy.standard_errors_to_switch)[0]
+    return prefer_simple(trials, simple, policy, policy.standard_errors_to_switch)
 
 
 def _try_discriminants(
@@ -292,7 +271,7 @@ def _try_discriminants(
     if given["ridge"] == "auto":
         trials = selection.score(replace(first, ridge=ridge) for ridge in solver.ridges())
         simple = next(trial for trial in trials if trial.candidate.ridge == 1)
-        best = prefer_simple(trials, simple, policy, by=by)[0]
+        best = prefer_simple(trials, simple, policy, by=by)
         if best is not simple:
             half = [replace(first, ridge=best.candidate.ridge * 10**power) for power in (-0.5, 0.5)]
             best = ordered([best, *selection.score(half)], by)[0]
@@ -322,18 +301,16 @@ def ordered(trials: list[Trial], by: str = "decisions") -> list[Trial]:
 
 def prefer_simple(
     trials: list[Trial], simple: Trial | None, policy: SearchPolicy, errors: float = 1, by: str = "decisions"
-) -> list[Trial]:
-    """Order trials, but put the simple one first if it is within that many standard errors of the best.
+) -> Trial:
+    """Return the best trial, or the simple one if it is within that many standard errors of the best.
 
     The error is that of the difference, because both are evaluated on the same rows.
     """
-    best, *rest = ordered(trials, by)
+    best = ordered(trials, by)[0]
     if simple is None:
-        return [best, *rest]
+        return best
     gain = getattr(best, by) - getattr(simple, by)
-    if mean(gain) > errors * standard_error(gain, policy.pseudo_disagreements):
-        return [best, *rest]
-    return [simple, *(trial for trial in (best, *rest) if trial is not simple)]
+    return best if mean(gain) > errors * standard_error(gain, policy.pseudo_disagreements) else simple
 
 
 def mean(values: NDArray) -> float:

@@ -12,29 +12,21 @@ from flrml.ridge.scaling import ScaledRows, scale_rows
 from flrml.ridge.subspace import DISCRIMINANT_SHAPE, LEADING_SHAPE, build_subspace
 from flrml.ridge.supervision import Contrasts
 
-DISCRIMINANT_SCALE = 0.5  # power of the root mean squares of features; the best on validation rows
-
 
 def scaled_for(X: Any, unsupervised: bool, settings: Settings) -> ScaledRows:
     """Return the rows that candidates are solved on.
 
-    Discriminants use scaled features and an intercept; unsupervised candidates use the rows as they are.
+    Discriminants use features divided by the square roots of their root mean squares, the best power on validation
+    rows, and an intercept; unsupervised candidates use the rows as they are.
     """
-    scale = settings.scale if settings.scale is not None else 0.0 if unsupervised else DISCRIMINANT_SCALE
+    scale = settings.scale if settings.scale is not None else 0.0 if unsupervised else 0.5
     return scale_rows(X, scale, settings.fit_intercept if settings.fit_intercept is not None else not unsupervised)
 
 
 class Solver:
-    """Solve candidates on some rows, either discriminants or unsupervised ones.
+    """Solve candidates on rows from :func:`scaled_for`, either discriminants or unsupervised ones.
 
-    Parameters
-    ----------
-    scaled : ScaledRows of shape (n_samples, n_features)
-        The data, from :func:`scaled_for`.
-    supervision, rows, settings, random
-        See :func:`flrml.ridge.subspace.build_subspace`.
-    unsupervised : bool
-        Whether the candidates use no labels.
+    For the arguments see :func:`flrml.ridge.subspace.build_subspace`.
     """
 
     def __init__(

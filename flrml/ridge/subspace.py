@@ -50,7 +50,7 @@ class Subspace:
 
     @cached_property
     def scatter(self) -> NDArray[np.float64]:
-        """Return Zᵀ K Z in float64, without a copy of Z in another type."""
+        """The scatter EᵀE of the images of the training rows."""
         return assemble(self.matrices.gather(self.columns))
 
     def lift(self, C: NDArray) -> NDArray:
@@ -66,22 +66,10 @@ def build_subspace(
     shape: Shape,
     random: np.random.RandomState,
 ) -> Subspace:
-    """Return the subspace of the training rows.
+    """Return the subspace of the training rows, for maps of d directions.
 
-    Parameters
-    ----------
-    X : ScaledRows of shape (n_samples, n_features)
-        The data.
-    supervision : Contrasts
-        Labels or triplets of the training rows only.
-    rows : ndarray or None
-        Numbers of the training rows, None for all; the others only get images.
-    d : int
-        Number of directions that a map will have.
-    shape : Shape
-        Number of Krylov blocks and columns.
-    random : RandomState
-        Draws the seed of the random columns.
+    ``rows`` are the numbers of the training rows, None for all; the others only get images. ``supervision`` is that
+    of the training rows only.
     """
     matrices = X.matrices(rows)
     if matrices.is_narrow:

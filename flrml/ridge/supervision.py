@@ -61,14 +61,8 @@ class Supervision(Contrasts, Protocol):
     ) -> tuple[NDArray, NDArray, NDArray]:
         """Evaluate embedded validation rows with embedded training ``rows``.
 
-        Returns
-        -------
-        correct : ndarray
-            1 for each correct decision, else 0.
-        neighbour_purity : ndarray
-            Share of neighbours of the right class, for each decision.
-        groups : ndarray
-            Group of the validation row of each decision.
+        Return, for each decision, 1 if it is correct, else 0; the share of neighbours of the right class; and the
+        group of the validation row.
         """
 
 
@@ -87,7 +81,8 @@ class Labels(Supervision):
         has_negatives = size[self.label] < n
         self.anchors = np.flatnonzero((size[self.label] > kin_size[kin_number]) & has_negatives)
         self.contrasts = class_contrasts(size, np.bincount(self.label[first], minlength=len(size)))
-        self._indicators = _members(self.label, np.float64) @ sp.diags(1 / np.maximum(np.sqrt(size), 1))
+        members = sp.csr_matrix((np.ones(n), self.label, np.arange(n + 1)))
+        self._indicators = members @ sp.diags(1 / np.maximum(np.sqrt(size), 1))
 
     def class_indicators(self, dtype: Any) -> NDArray:
         return self._indicators.toarray().astype(dtype, copy=False)
@@ -223,9 +218,3 @@ def class_contrasts(size: NDArray, objects: NDArray) -> NDArray[np.float64]:
     np.fill_diagonal(against, 0)
     contrasts = weight[:, None] * (np.eye(len(size)) - against)
     return (contrasts + contrasts.T) / 2
-
-
-def _members(number: NDArray, dtype: Any) -> sp.csr_matrix:
-    """Return the indicator of each row's number."""
-    n = len(number)
-    return sp.csr_matrix((np.ones(n, dtype=dtype), number, np.arange(n + 1)))

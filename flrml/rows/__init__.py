@@ -22,7 +22,7 @@ from flrml.rows.layout import (
     row_blocks,
     take_rows,
 )
-from flrml.rows.measures import fingerprint, largest_value, normalize, row_means
+from flrml.rows.measures import fingerprint, largest_value, normalize, row_means, row_products
 from flrml.rows.products import (
     add_product_transposed,
     cross_gram,
@@ -57,5 +57,6 @@ __all__ = [
     "product_transposed",
     "row_blocks",
     "row_means",
+    "row_products",
     "take_rows",
 ]

@@ -267,13 +267,7 @@ class RunRows(BinaryRows):
 
 
 def find_runs(indices: NDArray, indptr: NDArray) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Return the runs of rows that are given as ascending column numbers, and the bounds of the rows in them.
-
-    Parameters
-    ----------
-    indices, indptr : ndarray
-        Column numbers below 2²⁴, and the bounds of the rows in them.
-    """
+    """Return the runs of rows and their bounds, for ascending column numbers below 2²⁴ and the bounds of rows."""
     indptr = np.asarray(indptr, dtype=np.int64)
     is_start = np.empty(len(indices), dtype=bool)
     np.not_equal(indices[1:], indices[:-1] + 1, out=is_start[1:])

@@ -10,9 +10,6 @@ from flrml.rows.binary import BinaryRows
 from flrml.rows.layout import RowOperator, is_dask, on_disk
 from flrml.rows.measures import largest_value
 
-# The methods square the values of X, and some cut singular values at an absolute size.
-SMALLEST_VALUE, LARGEST_VALUE = 1e-6, 1e8
-
 
 def check_sparse(X: Any, name: str = "X") -> None:
     """Raise ValueError if a sparse matrix has indices out of range, which would make SciPy read foreign memory."""
@@ -54,7 +51,8 @@ def check_scale(X: Any) -> None:
 
 def check_largest(largest: float) -> None:
     """Raise ValueError if the largest absolute value of X is out of bounds; see :func:`check_scale`."""
-    if largest > 0 and not SMALLEST_VALUE <= largest <= LARGEST_VALUE:
+    # The methods square the values of X, and some cut singular values at an absolute size.
+    if largest > 0 and not 1e-6 <= largest <= 1e8:
         raise ValueError(
             f"the largest value of X is {largest:.0e}; scale the rows to unit length, for example with "
             "sklearn.preprocessing.normalize"

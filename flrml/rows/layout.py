@@ -13,7 +13,6 @@ from flrml.rows.binary import BinaryRows
 from flrml.rows.threads import slices
 
 ROW_BLOCK_BYTES = 64 * 2**20  # size of a block of rows
-OCCURRING_SHARE = 0.9  # if more columns than this share have entries, leaving out the others does not pay
 
 
 class RowOperator(ABC):
@@ -99,7 +98,7 @@ def occurring_columns(X: Any) -> NDArray | None:
     else:
         occurs = X.any(axis=0)
     occurring = np.flatnonzero(occurs)
-    return occurring if len(occurring) < OCCURRING_SHARE * X.shape[1] else None
+    return occurring if len(occurring) < 0.9 * X.shape[1] else None  # leaving out a few columns does not pay
 
 
 def in_float64(X: Any) -> Any:

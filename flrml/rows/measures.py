@@ -42,6 +42,13 @@ def _by_largest(rows: Any, chosen: NDArray) -> Any:
     return sp.csr_matrix((rows.data / each, rows.indices, rows.indptr), shape=rows.shape)
 
 
+def row_products(first: Any, second: Any) -> NDArray:
+    """Return the inner product of each row in memory, dense or CSR, with the same row of another matrix."""
+    if sp.issparse(first) or sp.issparse(second):
+        return np.asarray(sp.csr_matrix(first).multiply(second).sum(axis=1)).ravel()
+    return np.einsum("ij,ij->i", first, second)
+
+
 def row_means(X: Any) -> NDArray[np.float64]:
     """Return the mean of each row over the columns."""
     if isinstance(X, BinaryRows):  # p values of 1/√p

@@ -13,8 +13,6 @@ from threadpoolctl import ThreadpoolController
 Piece = TypeVar("Piece")
 Outcome = TypeVar("Outcome")
 
-PIECES = 4  # of work per thread
-
 _state = threading.local()
 
 
@@ -74,8 +72,8 @@ def in_threads(work: Callable[[Piece], None], pieces: Iterable[Piece]) -> None:
 
 
 def share(n: int) -> int:
-    """Return the length of pieces of n: several per thread, so that one on a busy core does not delay all."""
-    return max(1, -(-n // (PIECES * n_threads())))
+    """Return the length of pieces of n: four per thread, so that one on a busy core does not delay all."""
+    return max(1, -(-n // (4 * n_threads())))
 
 
 def slices(n: int, step: int) -> list[slice]:

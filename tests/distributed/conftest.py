@@ -54,6 +54,11 @@ def blocks(X, sizes):
     return da.concatenate(parts)
 
 
+def sent(client):
+    """The bytes that workers have sent so far."""
+    return sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
+
+
 class Processes:
     """A scheduler and workers started by their own commands, as on several machines."""
 
@@ -66,8 +71,7 @@ class Processes:
 
     def worker(self, *arguments: str) -> subprocess.Popen:
         """One more worker."""
-        process = self._start("worker", self.address, "--nthreads", "1", "--no-dashboard", *arguments)
-        return process
+        return self._start("worker", self.address, "--nthreads", "1", "--no-dashboard", *arguments)
 
     def _start(self, *arguments: str) -> subprocess.Popen:
         environment = os.environ | {"OMP_NUM_THREADS": "1"}

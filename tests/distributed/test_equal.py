@@ -11,7 +11,7 @@ from flrml.distributed import decompose as decompose_blocks
 from flrml.distributed.blocks import RowBlocks, without_work_stealing
 from flrml.neighbors import nearest
 from flrml.reference import CenteredRows, ReferenceFLRML, ReferenceMFLRML
-from tests.distributed.conftest import blocks
+from tests.distributed.conftest import blocks, sent
 
 CHUNKINGS = {"one": [300], "even": [100, 100, 100], "uneven": [1, 199, 100]}
 
@@ -66,16 +66,13 @@ def test_the_randomized_decomposition_is_that_of_memory(two, text, operator):
 
 
 def test_a_sum_sends_one_array_from_each_worker(two):
-    def sent():
-        return sum(two.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
-
     rows = RowBlocks(blocks(np.eye(60), [10] * 6))
     with without_work_stealing(two):
         parts = rows.map(lambda block: np.full(100_000, block.sum()), rows.futures)
         wait(parts)
-        before = sent()
+        before = sent(two)
         np.testing.assert_array_equal(rows.sum(parts), np.full(100_000, 60.0))
-    assert 2 <= (sent() - before) / 800_000 < 2.1
+    assert 2 <= (sent(two) - before) / 800_000 < 2.1
 
 
 def test_rows_that_need_conversion(two, small):
@@ -156,16 +153,13 @@ def test_mini_batches_give_the_very_result_of_memory_for_any_blocks(two, small, 
 
 
 def test_a_mini_batch_sends_its_rows_and_nothing_else(two, text):
-    def sent():
-        return sum(two.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
-
     words, topics = text
     rows = two.persist(blocks(sp.vstack([words] * 20, "csr"), [800] * 4))
     wait(rows)
-    before = sent()
+    before = sent(two)
     MFLRML(8, n_batches=4, batch_triplets=20, random_state=0).fit(rows, np.tile(topics, 20))
     in_batches = 4 * 60 * 12 * words.nnz / words.shape[0]
-    assert 0.5 * in_batches < sent() - before < 1.5 * in_batches
+    assert 0.5 * in_batches < sent(two) - before < 1.5 * in_batches
 
 
 def test_the_objective_of_every_iteration_is_seen(two, small):

@@ -19,7 +19,7 @@ from flrml.distributed import closed_form, open_split, shards
 from flrml.distributed.blocks import RowBlocks
 from flrml.distributed.shards import Shards
 from flrml.ridge import SearchPolicy
-from tests.distributed.conftest import blocks
+from tests.distributed.conftest import blocks, sent
 
 N = 600  # more than the rows that are learned from on the client
 GIVEN = {"ridge": 0.3, "within": 0.9, "local": 0.1, "rounds": 2, "random_state": 0}
@@ -92,16 +92,24 @@ def test_a_fit_is_that_of_memory_for_any_blocks(two, cuts, label_cuts, seed, kin
     close(found, expected, 3e-5 if kind == "single" else 1e-5)
 
 
+@pytest.fixture
+def taken(monkeypatch):
+    """The numbers of rows that are taken to the client, call by call."""
+    numbers = []
+    monkeypatch.setattr(
+        closed_form.ClusterRows,
+        "__getitem__",
+        lambda self, rows: numbers.append(len(rows)) or self.shards.take(rows),
+    )
+    return numbers
+
+
 @pytest.mark.parametrize("where", ["client", "workers"])
 @pytest.mark.parametrize("searched", [500, 700])
-def test_parameters_are_chosen_as_in_memory(two, words, monkeypatch, where, searched):
+def test_parameters_are_chosen_as_in_memory(two, words, monkeypatch, taken, where, searched):
     X, y = words
     policy = SearchPolicy(max_search_rows=searched)
     monkeypatch.setattr(closed_form, "WORTH_WORKERS", np.inf if where == "client" else 0)
-    taken = []
-    monkeypatch.setattr(
-        closed_form.ClusterRows, "__getitem__", lambda self, rows: taken.append(len(rows)) or self.shards.take(rows)
-    )
     expected = RidgeFLRML(12, policy=policy, random_state=0).fit(X, y)
     found = RidgeFLRML(12, policy=policy, random_state=0).fit(blocks(X, [1, 399, 200]), y)
     close(found, expected)
@@ -171,13 +179,9 @@ def test_a_sample_has_the_rows_in_their_order(two, words):
     assert np.array_equal(sample[some].toarray(), X[rows[some]].toarray())
 
 
-def test_a_sample_takes_no_more_memory_of_the_client_than_it_may(two, words, monkeypatch):
+def test_a_sample_takes_no_more_memory_of_the_client_than_it_may(two, words, monkeypatch, taken):
     X, y = words
     monkeypatch.setattr(closed_form, "SAMPLE_BYTES", (X.data.nbytes + X.indices.nbytes) // 3)
-    taken = []
-    monkeypatch.setattr(
-        closed_form.ClusterRows, "__getitem__", lambda self, rows: taken.append(len(rows)) or self.shards.take(rows)
-    )
     RidgeFLRML(12, random_state=0).fit(blocks(X, [300, 300]), y)
     assert taken == [N // 3]
 
@@ -221,18 +225,15 @@ def test_a_prepared_data_set_stays_on_disk(two, tmp_path, layout):
 
 
 def test_what_is_sent_does_not_depend_on_the_number_of_rows(two, words):
-    def sent():
-        return sum(two.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
-
     X, y = words
     X, bytes_sent = X.astype(np.float32), []
     for times in (1, 4):
         rows = two.persist(blocks(sp.vstack([X] * times, "csr"), [N // 2] * (2 * times)))
         labels = two.persist(da.from_array(np.tile(y, times), chunks=N // 2))
         wait([rows, labels])
-        before = sent()
+        before = sent(two)
         RidgeFLRML(12, **GIVEN | {"rounds": 0}).fit(rows, labels)
-        bytes_sent.append(sent() - before)
+        bytes_sent.append(sent(two) - before)
     D, width, d = X.shape[1], 10, 12
     # Four Krylov blocks to the other worker and back, the map, and the squares of the features.
     least = 4 * D * (2 * 4 * width + d)

@@ -100,22 +100,22 @@ def test_ties_go_to_discriminants():
         trial(DISCRIMINANTS, [1] * 86 + [0] * 4 + [1] * 2 + [0] * 8),
         trial(DISCRIMINANTS, [1] * 80 + [0] * 20),
     )
-    assert prefer_simple([best, near], near) == [near, best]  # six decisions differ, four for the worse
-    assert prefer_simple([far, best], far) == prefer_simple([far, best], far, 2) == [best, far]
-    assert prefer_simple([far, best], far, 4) == [far, best]
-    assert prefer_simple([best], None) == [best]
+    assert prefer_simple([best, near], near) is near  # six decisions differ, four for the worse
+    assert prefer_simple([far, best], far) is prefer_simple([far, best], far, 2) is best
+    assert prefer_simple([far, best], far, 4) is far
+    assert prefer_simple([best], None) is best
 
 
 def test_a_single_row_chooses_nothing():
     simple = trial(DISCRIMINANTS, [1] * 90 + [0] * 10)
     for more in (1, 3):
         best = trial(UNSUPERVISED, [1] * (90 + more) + [0] * (10 - more))
-        assert prefer_simple([best, simple], simple)[0] is (best if more == 3 else simple)
+        assert prefer_simple([best, simple], simple) is (best if more == 3 else simple)
 
 
 def test_of_equal_scores_the_larger_ridge_is_taken():
     trials = [trial(DISCRIMINANTS, [1, 0], ridge=ridge) for ridge in (0.1, 10.0, 1.0)]
-    assert prefer_simple(trials, None)[0].candidate.ridge == 10
+    assert prefer_simple(trials, None).candidate.ridge == 10
 
 
 @pytest.mark.parametrize("shift", [1.0, 5.0])

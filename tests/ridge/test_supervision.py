@@ -49,10 +49,7 @@ def test_the_contrast_is_the_mean_over_all_triplets(rows, grouped):
 
 def test_many_random_triplets_come_close_to_the_expectation(rows):
     Y, label, _ = rows
-    Y, label = (
-        np.tile(Y[label != 3], (20, 1)),
-        np.tile(label[label != 3], 20),
-    )
+    Y, label = np.tile(Y[label != 3], (20, 1)), np.tile(label[label != 3], 20)
     T = draw_triplets(label, 1000, 0)
     drawn, expected = Triplets(T, 580).contrast(Y), Labels(label).contrast(Y)
     assert np.linalg.norm(drawn - expected) < 0.1 * np.linalg.norm(expected)
