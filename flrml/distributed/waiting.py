@@ -64,8 +64,9 @@ def wait_for_worker(client: Client) -> None:
 
 
 def _wait(client: Client, gathered: concurrent.futures.Future) -> list[Any]:
-    """Wait for results while some worker runs: paused ones, over their memory limit, do not."""
+    """Wait for results while some worker runs and shows signs of life: paused and frozen ones do not."""
     last_seen = time.monotonic()
+    beats: dict[str, float] = {}
     while True:
         try:
             return gathered.result(timeout=2.0)
@@ -74,12 +75,15 @@ def _wait(client: Client, gathered: concurrent.futures.Future) -> list[Any]:
                 return gathered.result()
             if client.status != "running":  # a new scheduler would not know these futures
                 raise ClusterLostError(SCHEDULER_IS_GONE) from None
-            states = [worker["status"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
-            if "running" in states:
-                last_seen = time.monotonic()
+            workers = client.scheduler_info(n_workers=-1)["workers"]
+            states = {name: (worker["status"], worker["last_seen"]) for name, worker in workers.items()}
+            running = {name: beat for name, (status, beat) in states.items() if status == "running"}
+            if running.items() - beats.items():  # another heartbeat than before
+                last_seen, beats = time.monotonic(), running
                 client.run_on_scheduler(free_stuck_tasks)
             elif time.monotonic() - last_seen > PATIENCE_SECONDS:
-                reason = "are paused over their memory limit" if states else "are gone"
+                paused = "are paused over their memory limit" if workers else "are gone"
+                reason = "no longer answer" if running else paused
                 raise ClusterLostError(
                     f"all workers of the Dask cluster {reason}: start workers with enough memory, or use smaller "
                     "blocks, and repeat the fit"

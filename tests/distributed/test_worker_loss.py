@@ -82,6 +82,26 @@ def test_the_loss_of_all_workers_on_the_way_to_a_result_is_one_clear_error(monke
 
 
 @pytest.mark.parametrize("Estimator", [FLRML, MFLRML])
+def test_workers_that_freeze_are_one_clear_error(monkeypatch, digits, processes, Estimator):
+    """Their connections stay open, and the scheduler still counts them as running."""
+    X, y, *_ = digits
+    started = [processes.worker("--no-nanny") for _ in range(2)]
+    monkeypatch.setattr(waiting, "PATIENCE_SECONDS", 15.0)
+    with Client(processes.address, timeout=60) as client:
+        client.wait_for_workers(2, timeout=120)
+
+        def freeze_all(model):
+            if model.n_iter_ == 2:
+                for worker in started:
+                    worker.send_signal(signal.SIGSTOP)
+
+        with pytest.raises(ClusterLostError, match="workers of the Dask cluster no longer answer"):
+            Estimator(10, random_state=0).fit(blocks(X, SIZES), y, callback=freeze_all)
+        for worker in started:
+            worker.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("Estimator", [FLRML, MFLRML])
 def test_the_loss_of_all_workers_is_one_clear_error(digits, processes, Estimator):
     X, y, *_ = digits
     started = [processes.worker("--no-nanny") for _ in range(2)]
