@@ -68,8 +68,7 @@ class RowBlocks:
 
     def __init__(self, X: Any):
         self.client = active_client()
-        if X.ndim != 2:
-            raise ValueError(f"X must have two dimensions, got {X.ndim}")
+        _check_dask_array(X)
         if len(X.chunks[1]) > 1:
             X = X.rechunk({1: -1})
         delayed = X.to_delayed().ravel().tolist()
@@ -230,6 +229,19 @@ def _wrap(block: Any, operator: Callable[[Any], Any]) -> Any:
 
 def _as_float64(block: Any) -> Any:
     return opened(block)[:].astype(np.float64)
+
+
+def _check_dask_array(X: Any) -> None:
+    """Raise ValueError if a dask collection cannot be rows, as far as its description tells."""
+    if not hasattr(X, "rechunk"):
+        kind = type(X).__name__
+        raise ValueError(f"X is a dask {kind}; give a dask array, such as X.to_dask_array(lengths=True)")
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got {X.ndim}")
+    if X.dtype.kind == "c":
+        raise ValueError("Complex data not supported: give the real part or the absolute value")
+    if X.shape[1] == 0:
+        raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
 
 
 def _is_finite(block: Any) -> bool:

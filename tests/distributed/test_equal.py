@@ -1,11 +1,12 @@
 """On worker processes: the same results as in memory, whatever the blocks."""
 
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from distributed import wait
 
-from flrml import FLRML, MFLRML, decompose, draw_triplets, knn_accuracy
+from flrml import FLRML, MFLRML, RidgeFLRML, decompose, draw_triplets, knn_accuracy
 from flrml.baselines.kissme import KISSME
 from flrml.distributed import decompose as decompose_blocks
 from flrml.distributed.blocks import RowBlocks, without_work_stealing
@@ -174,3 +175,19 @@ def test_the_objective_of_every_iteration_is_seen(two, small):
 def test_methods_that_do_not_take_dask_arrays_say_so():
     with pytest.raises(ValueError, match=r"KISSME needs X in memory .* got a dask array"):
         KISSME(4).fit(blocks(np.eye(12), [6, 6]), np.arange(12) % 2)
+
+
+UNSUITED = [
+    (lambda X: da.from_array(X).to_dask_dataframe(), "X is a dask DataFrame; give a dask array"),
+    (lambda X: blocks(X[:, :0], [300]), r"0 feature\(s\)"),
+    (lambda X: blocks(X + 1j, [300]), "Complex data not supported"),
+    (lambda X: da.from_array(X[:, 0]), "two dimensions"),
+]
+
+
+@pytest.mark.parametrize(("make", "words"), UNSUITED)
+@pytest.mark.parametrize("Estimator", [FLRML, MFLRML, RidgeFLRML])
+def test_a_collection_that_cannot_be_rows_is_refused_in_one_line(two, small, Estimator, make, words):
+    with pytest.raises(ValueError, match=words) as error:
+        Estimator(2).fit(make(small[0]), small[1])
+    assert "\n" not in str(error.value)
