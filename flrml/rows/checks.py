@@ -25,11 +25,12 @@ def check_sparse(X: Any, name: str = "X") -> None:
 
 
 def canonical(X: Any) -> Any:
-    """Return rows as they are; of a CSR matrix with duplicate or unordered entries, return a canonical copy."""
-    if not sp.issparse(X) or on_disk(X) or X.has_canonical_format:
+    """Return rows as they are, or a canonical copy of a CSR matrix with duplicate, unordered or zero entries."""
+    if not sp.issparse(X) or on_disk(X) or (X.has_canonical_format and X.data.all()):
         return X
     X = X.copy()
     X.sum_duplicates()
+    X.eliminate_zeros()
     return X
 
 
