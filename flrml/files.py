@@ -72,6 +72,11 @@ def set_aside(path: PathLike) -> Path:
     return moved
 
 
+def leads_through_link(path: Path, root: Path) -> bool:
+    """Return whether a path leads through a symbolic link, from the root on."""
+    return any(part.is_symlink() for part in (path, *path.parents) if part == root or root in part.parents)
+
+
 def write_json(path: PathLike, content: Any) -> None:
     """Write JSON with sorted keys."""
     text = json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, default=_plain)

@@ -8,7 +8,7 @@ import numpy as np
 
 from flrml.datasets.store import is_own_folder, verify
 from flrml.exceptions import DamagedFileError, DatasetError
-from flrml.files import PathLike, read_json, set_aside
+from flrml.files import PathLike, leads_through_link, read_json, set_aside
 
 
 def set_aside_damaged(results: PathLike, outputs: Iterable[PathLike]) -> dict[str, str]:
@@ -27,7 +27,7 @@ def set_aside_damaged(results: PathLike, outputs: Iterable[PathLike]) -> dict[st
     """
     damaged = {}
     for path in map(Path, outputs):
-        if not path.is_file() or _is_behind_link(path, Path(results)):
+        if not path.is_file() or leads_through_link(path, Path(results)):
             continue
         is_dataset = path.name == "meta.json"
         try:
@@ -39,10 +39,6 @@ def set_aside_damaged(results: PathLike, outputs: Iterable[PathLike]) -> dict[st
                     f"{whole} is damaged: renamed to {set_aside(whole).name}; it will be regenerated"
                 )
     return damaged
-
-
-def _is_behind_link(path: Path, root: Path) -> bool:
-    return any(part.is_symlink() for part in (path, *path.parents) if part == root or root in part.parents)
 
 
 def _check_npz(path: Path) -> None:

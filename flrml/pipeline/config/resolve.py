@@ -99,7 +99,7 @@ def _check_results(results: str) -> None:
     if any(len(os.fsencode(part)) > LONGEST_NAME for part in folder.parts):
         raise ConfigError(f"results: a folder has a name of more than {LONGEST_NAME} characters; shorten it")
     if folder in (here, *here.parents, Path.home().resolve()):
-        raise ConfigError(f"results: {results!r} is no folder for results alone; name one below, such as results")
+        raise ConfigError(f"results: {results!r} holds other things too; name a folder below it, such as results")
 
 
 def _check_grids(methods: dict[str, Any]) -> None:

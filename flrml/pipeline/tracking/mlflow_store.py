@@ -22,6 +22,7 @@ from filelock import FileLock
 from mlflow import MlflowClient
 
 from flrml.exceptions import TrackingError
+from flrml.files import leads_through_link
 
 # Every process would tell that it opens the database.
 logging.getLogger("mlflow").setLevel(logging.WARNING)
@@ -176,7 +177,7 @@ class Store:
         folder = Path(url2pathname(place.path)).parent
         if place.scheme != "file" or not folder.exists():
             return
-        if self.artifacts in folder.parents and not _through_link(folder, self.artifacts):
+        if self.artifacts in folder.parents and not leads_through_link(folder, self.artifacts):
             shutil.rmtree(folder, ignore_errors=True)
         else:
             print(f"kept, not in {self.artifacts}: artifacts of a deleted run, {folder}", flush=True)
@@ -197,8 +198,3 @@ class Store:
 def _was_moved(location: str, expected: str | None) -> bool:
     """Return whether an experiment names the artifacts folder of another place; not one that somebody chose."""
     return location != expected and Path(urlparse(location).path).name == ARTIFACTS
-
-
-def _through_link(path: Path, root: Path) -> bool:
-    """Return whether a path leads through a symbolic link, from the root on."""
-    return any(part.is_symlink() for part in (path, *path.parents) if part == root or root in part.parents)
