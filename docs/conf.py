@@ -47,11 +47,13 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "flrml"
+html_static_path = ["_static"]
+html_css_files = ["flrml.css"]
 html_show_sourcelink = False
-html_sidebars: dict[str, list[str]] = {"**": []}  # the top bar and the contents of a page lead everywhere
+html_sidebars = {"**": ["sections.html"]}  # all pages on every page, by section
 html_theme_options = {
     "navigation_with_keys": False,
-    "header_links_before_dropdown": 6,
+    "navbar_center": [],  # the sidebar leads everywhere
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],

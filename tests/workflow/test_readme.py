@@ -40,6 +40,20 @@ def test_code_runs(code, tmp_path):
     assert float(done.stdout) > 0.95
 
 
+def test_code_of_the_home_page_runs():
+    (code,) = blocks("python", (ROOT / "docs/index.md").read_text())
+    found: dict = {}
+    exec(code, found)
+    assert found["embedded"].shape == (len(found["y"]), 20)
+
+
+def test_stages_of_the_diagram_are_rules():
+    diagram = (ROOT / "docs/stages.svg").read_text()
+    rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
+    for stage in re.findall(r"^rule (\w+):", rules, re.MULTILINE):
+        assert stage in diagram or stage == "report_cover"
+
+
 @pytest.mark.parametrize("text", sorted(set(blocks("yaml", ALL))))
 def test_configurations_are_whole(text):
     config = resolve(yaml.safe_load(text), SCHEMA)
@@ -96,6 +110,7 @@ def test_the_documentation_is_whole(tmp_path):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=written)
     for page in ROOT.glob("*.md"):
         shutil.copy(page, tmp_path)
-    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-D", "plot_gallery=0", "-b", "dummy", "docs", "built"]
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "dummy", "docs", "built"]
+    command += ["-D", "plot_gallery=0", "-D", "suppress_warnings=image.not_readable"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
