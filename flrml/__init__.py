@@ -7,13 +7,24 @@ if TYPE_CHECKING:
     from flrml.flrml import FLRML
     from flrml.mflrml import MFLRML
     from flrml.neighbors import knn_accuracy
+    from flrml.retrieval import retrieval_scores
     from flrml.ridge import RidgeFLRML
     from flrml.rows import BinaryRows
     from flrml.spectrum import Spectrum, decompose
     from flrml.triplets import draw_triplets
 
 __version__ = "0.1.0"
-__all__ = ["FLRML", "MFLRML", "BinaryRows", "RidgeFLRML", "Spectrum", "decompose", "draw_triplets", "knn_accuracy"]
+__all__ = [
+    "FLRML",
+    "MFLRML",
+    "BinaryRows",
+    "RidgeFLRML",
+    "Spectrum",
+    "decompose",
+    "draw_triplets",
+    "knn_accuracy",
+    "retrieval_scores",
+]
 _MODULES = {
     "FLRML": "flrml",
     "MFLRML": "mflrml",
@@ -23,6 +34,7 @@ _MODULES = {
     "decompose": "spectrum",
     "draw_triplets": "triplets",
     "knn_accuracy": "neighbors",
+    "retrieval_scores": "retrieval",
 }
 
 

@@ -1,6 +1,6 @@
 """Classify by the nearest neighbours in an embedding, and measure the accuracy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from numbers import Integral
 from typing import Any
 
@@ -21,7 +21,7 @@ from flrml.rows import (
     product,
     row_products,
 )
-from flrml.rows.threads import in_threads, one_blas_thread
+from flrml.rows.threads import in_threads, one_blas_thread, slices
 
 Vote = Callable[[NDArray, NDArray], NDArray]
 
@@ -57,44 +57,44 @@ def nearest(
         Squared distances, of the rows scaled to unit length for ``"cosine"``; minus the similarity for
         ``"bilinear"``.
     """
-    if metric not in METRICS:
-        raise ValueError(f"metric must be one of {METRICS}, got {metric!r}")
     if not isinstance(n_neighbors, Integral) or n_neighbors < 1:
         raise ValueError(f"n_neighbors must be a positive integer, got {n_neighbors!r}")
-    if W is None and train.shape[1] != test.shape[1]:
-        raise ValueError(f"train has {train.shape[1]} columns, but test has {test.shape[1]}")
-    if W is not None:
-        W = check_array(W, input_name="W")
-        if W.shape != (test.shape[1], train.shape[1]):
-            raise ValueError(f"W must have the shape {(test.shape[1], train.shape[1])}, got {W.shape}")
+    W = check_metric(train, test, metric, W)
     if is_dask(train) or is_dask(test):
         from flrml.distributed import nearest_in_blocks
 
         return nearest_in_blocks(train, test, n_neighbors, metric=metric, W=W)
-    if metric != "cosine" and (scale := _extreme_scale(train, test)) is not None:
+    if metric != "cosine" and (scale := extreme_scale(train, test)) is not None:
         indices, distances = nearest(train / scale, test / scale, n_neighbors, metric=metric, W=W)
         with np.errstate(over="ignore"):
             return indices, distances * np.float64(scale) ** 2
     k = min(n_neighbors, train.shape[0])
-    large = np.prod(train.shape) >= DENSE_TRAIN_VALUES
-    if isinstance(train, RunRows) and large and metric == "cosine":  # with column numbers they might not fit
-        return _search_blocks(train, test, k, metric, W)
-    train_rows: Any = train[:] if is_sparse(train) else np.asarray(train)
-    if metric == "cosine":
-        train_rows = normalize(train_rows)
     if metric != "bilinear" and not is_sparse(train) and not is_sparse(test):
         if metric == "cosine":
-            return _search_cosines(train_rows, normalize(np.asarray(test)), k)
+            return _search_cosines(normalize(np.asarray(train)), normalize(np.asarray(test)), k)
         from sklearn.neighbors import NearestNeighbors  # a sixth of the time that importing flrml would take
 
-        distances, indices = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(train_rows).kneighbors(test)
+        distances, indices = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(train).kneighbors(test)
         return indices, distances**2
-    if is_sparse(train) and train_rows.nnz > DENSE_SHARE * np.prod(train.shape) and not large:
-        train_rows = train_rows.toarray()
-    return _search_blocks(train_rows, test, k, metric, W)
+    return _search_blocks(train, test, k, metric, W)
 
 
-def _extreme_scale(train: Any, test: Any) -> float | None:
+def check_metric(
+    train: Any, test: Any, metric: str, W: Any, names: tuple[str, str] = ("train", "test")
+) -> NDArray | None:
+    """Return the matrix of a bilinear similarity; raise if metric, matrix or numbers of columns do not fit."""
+    if metric not in METRICS:
+        raise ValueError(f"metric must be one of {METRICS}, got {metric!r}")
+    if W is None and train.shape[1] != test.shape[1]:
+        raise ValueError(f"{names[0]} has {train.shape[1]} columns, but {names[1]} has {test.shape[1]}")
+    if W is not None:
+        W = check_array(W, input_name="W")
+        if W.shape != (test.shape[1], train.shape[1]):
+            raise ValueError(f"W must have the shape {(test.shape[1], train.shape[1])}, got {W.shape}")
+    return W
+
+
+def extreme_scale(train: Any, test: Any) -> float | None:
     """Return the largest absolute value if products of such rows overflow or vanish, else None."""
     if isinstance(train, BinaryRows) or isinstance(test, BinaryRows):
         return None
@@ -145,34 +145,45 @@ def largest(similarity: NDArray, k: int) -> tuple[NDArray, NDArray]:
     return columns, values
 
 
-def _search_blocks(train_rows: Any, test: Any, k: int, metric: str, W: NDArray | None) -> tuple[NDArray, NDArray]:
+def _search_blocks(train: Any, test: Any, k: int, metric: str, W: NDArray | None) -> tuple[NDArray, NDArray]:
     """Search by blocks of similarities, for sparse rows and for bilinear similarities."""
     indices = np.empty((test.shape[0], k), dtype=np.int64)
     distances = np.empty((test.shape[0], k))
-    lengths = row_products(train_rows, train_rows) if metric == "euclidean" else None
-    step = max(1, BLOCK_SIMILARITIES // train_rows.shape[0])
-    if isinstance(train_rows, RunRows):
+    for block, rows, nearness in nearness_blocks(train, test, metric, W):
+        indices[block], nearness = largest(nearness, k)
+        distances[block] = 2 - 2 * nearness if metric == "cosine" else -nearness
+        if metric == "euclidean":
+            distances[block] += row_products(rows, rows)[:, None]
+    return indices, np.maximum(distances, 0) if metric != "bilinear" else distances
+
+
+def nearness_blocks(train: Any, test: Any, metric: str, W: NDArray | None) -> Iterator[tuple[slice, Any, NDArray]]:
+    """Yield blocks of test rows with a dense matrix of their nearness to each training row, larger for nearer ones.
+
+    It is the cosine, 2 xᵀx' − ‖x'‖² for ``"euclidean"``, or the bilinear similarity.
+    """
+    large = np.prod(train.shape) >= DENSE_TRAIN_VALUES
+    if not (isinstance(train, RunRows) and large and metric == "cosine"):  # with column numbers they might not fit
+        train = train[:] if is_sparse(train) else np.asarray(train)
+        if metric == "cosine":
+            train = normalize(train)
+        if is_sparse(train) and train.nnz > DENSE_SHARE * np.prod(train.shape) and not large:
+            train = train.toarray()
+    lengths = row_products(train, train) if metric == "euclidean" else None
+    step = max(1, BLOCK_SIMILARITIES // train.shape[0])
+    if isinstance(train, RunRows):
         step = max(1, min(step, DENSE_TEST_VALUES // test.shape[1]))
-    for start in range(0, test.shape[0], step):
-        block = slice(start, min(start + step, test.shape[0]))
+    for block in slices(test.shape[0], step):
         rows = test[block]
         if metric == "cosine":
             rows = normalize(rows)
         elif metric == "bilinear" and W is not None:
             rows = rows @ W
-        if sp.issparse(rows) and not sp.issparse(train_rows):
+        if sp.issparse(rows) and not sp.issparse(train):
             rows = rows.toarray()
-        similarity = _similarity(rows, train_rows)
+        similarity = _similarity(rows, train)
         nearness = similarity.toarray() if sp.issparse(similarity) else np.asarray(similarity)
-        if metric == "cosine":
-            nearness = 2 * nearness - 2
-        elif lengths is not None:
-            nearness = 2 * nearness - lengths
-        indices[block], nearness = largest(nearness, k)
-        distances[block] = -nearness
-        if lengths is not None:
-            distances[block] += row_products(rows, rows)[:, None]
-    return indices, np.maximum(distances, 0) if metric != "bilinear" else distances
+        yield block, rows, nearness if lengths is None else 2 * nearness - lengths
 
 
 def majority_vote(labels: NDArray, distances: NDArray) -> NDArray:
