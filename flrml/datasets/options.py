@@ -1,6 +1,7 @@
 """Check the options of data sets."""
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,10 @@ def _is_int(value: Any, low: int) -> bool:
 
 _FRACTION: Check = ((lambda value: isinstance(value, float) and 0 < value < 1), "a fraction between 0 and 1")
 _COUNT: Check = ((lambda value: _is_int(value, 1)), "a positive integer")
-_NUMBER: Check = ((lambda value: _is_int(value, 0)), "an integer from 0 on")
+_SPLIT: Check = (
+    (lambda value: _is_int(value, 0) or bool(re.fullmatch(r"classes(-\d+)?", str(value)))),
+    "an integer from 0 on, or classes, classes-1, and so on",
+)
 _PATH: Check = ((lambda value: isinstance(value, str | Path) and bool(str(value))), "a path")
 _NAME: Check = ((lambda value: isinstance(value, str | int) and not isinstance(value, bool)), "a name")
 _BOOLEAN: Check = ((lambda value: isinstance(value, bool)), "true or false")
@@ -37,7 +41,7 @@ CHECKS: dict[str, Check] = {
     "holdout": _FRACTION,
     "max_train": _COUNT,
     "max_test": _COUNT,
-    "split": _NUMBER,
+    "split": _SPLIT,
     "fill": _one_of(FILLS),
     "poses": _COUNT,
     "models": _PAIR,

@@ -17,7 +17,7 @@ from flrml.datasets.options import resolve
 from flrml.datasets.parts import Loaded, Part, Request
 from flrml.datasets.progress_bar import progress_bar
 from flrml.datasets.registry import Dataset, find_dataset
-from flrml.datasets.splitting import hold_out, subsample
+from flrml.datasets.splitting import has_new_classes, hold_out, split_classes, subsample
 from flrml.datasets.weighting import checked, fit_weighting, unit_rows
 from flrml.exceptions import DatasetError
 from flrml.extras import require
@@ -139,30 +139,36 @@ def _encode(labels: np.ndarray, origin: str) -> np.ndarray:
 
 def _select(name: str, loaded: Loaded, options: dict, seed: int) -> tuple[list[str], dict[str, _Selection]]:
     """Return the class names, and the rows of the training and the test split."""
-    train, test = loaded.train, loaded.test
+    train, test = loaded.train, loaded.test or loaded.train
     classes, y = np.unique(_encode(train.labels, train.origin), return_inverse=True)
     if len(classes) < 2:
         raise DatasetError(
             f"{train.origin}: all examples are of class {classes[0]}; metric learning needs at least two classes"
         )
+    split, train_rows = options["split"], np.arange(len(y))
     if options["holdout"] is not None:
         train_rows, test_rows = hold_out(y, train.groups, options["holdout"], [seed, 1])
         test, test_y = train, y
-    elif test is None:
-        raise DatasetError(f"{name}: no test part; give one, or set `holdout: 0.2` to hold out a fifth")
-    else:
-        train_rows, test_rows = np.arange(len(y)), np.arange(len(test.labels))
-        test_y = _encode_test(classes, test)
+    elif loaded.test is not None:
+        test_rows, test_y = np.arange(len(test.labels)), _encode_test(classes, test)
         if test.n_columns != train.n_columns:
             raise DatasetError(
                 f"{test.origin}: {test.n_columns} columns, but the training part has {train.n_columns}; "
                 "give both parts the same columns"
             )
-    if options["split"] is not None:
-        kept, held = hold_out(y[train_rows], train.groups_of(train_rows), SPLIT, [seed, 4, options["split"]])
-        test, test_y, train_rows, test_rows = train, y, train_rows[kept], train_rows[held]
+    elif split is None:
+        raise DatasetError(f"{name}: no test part; give one, or set `holdout: 0.2` to hold out a fifth")
+    if split is not None:
+        test, test_y, within, groups = train, y, y[train_rows], train.groups_of(train_rows)
+        if has_new_classes(split):
+            kept, held = split_classes(within, groups, [seed, 5, int(split.partition("-")[2] or 0)])
+        else:
+            kept, held = hold_out(within, groups, SPLIT, [seed, 4, split])
+        train_rows, test_rows = train_rows[kept], train_rows[held]
     train_rows = subsample(train_rows, y, train.groups, options["max_train"], 1, [seed, 2])
-    test_rows = subsample(test_rows, test_y, test.groups, options["max_test"], 0, [seed, 3])
+    test_rows = subsample(
+        test_rows, test_y, test.groups, options["max_test"], 2 * has_new_classes(split), [seed, 3]
+    )
     return [str(label) for label in classes], {
         "train": _Selection(train, train_rows, y[train_rows]),
         "test": _Selection(test, test_rows, test_y[test_rows]),

@@ -1,4 +1,4 @@
-"""Select rows: stratified hold-outs and subsamples that keep the rows of a group together."""
+"""Select rows: stratified hold-outs and subsamples that keep the rows of a group together, and new classes."""
 
 import numpy as np
 
@@ -60,6 +60,30 @@ def hold_out(
         )
     train = choose(y, groups, n - n_test, 1, seed)
     return np.flatnonzero(train), np.flatnonzero(~train)
+
+
+def has_new_classes(split: int | str | None) -> bool:
+    """Return whether an option ``split`` says that the classes of the test part are new: classes, classes-1, ..."""
+    return str(split).startswith("classes")
+
+
+def split_classes(y: np.ndarray, groups: np.ndarray | None, seed: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the row numbers of a training part and of a test part with half of the classes, which are new.
+
+    A class with one row or group cannot be new, because its rows would have nothing to find.
+    """
+    n_classes = int(y.max()) + 1
+    group = np.arange(len(y)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    units = np.unique(np.column_stack((y, group)), axis=0)[:, 0]
+    repeated = np.flatnonzero(np.bincount(units) > 1)
+    n_new = n_classes // 2
+    if not 2 <= n_new <= len(repeated):
+        raise DatasetError(
+            f"split: classes needs two classes to train on and two new ones with two rows or groups each, but of "
+            f"{n_classes} classes {len(repeated)} have two; take another split"
+        )
+    new = np.isin(y, np.random.default_rng(seed).permutation(repeated)[:n_new])
+    return np.flatnonzero(~new), np.flatnonzero(new)
 
 
 def subsample(

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flrml.datasets.splitting import hold_out, share_out, subsample
+from flrml.datasets.splitting import hold_out, share_out, split_classes, subsample
 from flrml.exceptions import DatasetError
 
 
@@ -64,3 +64,38 @@ def test_impossible_sizes_are_refused():
         hold_out(np.array([0, 1, 2]), None, 0.5, 0)
     with pytest.raises(DatasetError, match="too small"):
         subsample(np.arange(9), np.arange(9), None, 5, 1, [0])
+
+
+@given(
+    y=st.lists(st.integers(0, 7), min_size=40, max_size=80),
+    with_groups=st.booleans(),
+    seed=st.integers(0, 9),
+)
+def test_half_of_the_classes_are_new_and_their_rows_have_something_to_find(y, with_groups, seed):
+    y = np.unique(y, return_inverse=True)[1]
+    groups = np.arange(len(y)) // 2 if with_groups else None
+    n_classes = len(set(y))
+    units = [len(set(y_groups)) for c in range(n_classes) for y_groups in [np.arange(len(y))[y == c] // 2]]
+    repeated = sum(count > 1 for count in (units if with_groups else np.bincount(y)))
+    if not 2 <= n_classes // 2 <= repeated:
+        with pytest.raises(DatasetError, match="needs two classes to train on and two new ones"):
+            split_classes(y, groups, [seed])
+        return
+    train, test = split_classes(y, groups, [seed])
+    assert sorted([*train, *test]) == list(range(len(y)))
+    assert not set(y[train]) & set(y[test])
+    assert len(set(y[test])) == n_classes // 2
+    for number in set(y[test]):
+        own = np.flatnonzero(y == number)
+        assert len(set(own if groups is None else groups[own])) > 1
+    np.testing.assert_array_equal(split_classes(y, groups, [seed])[0], train)
+
+
+def test_another_seed_makes_other_classes_new():
+    y = np.arange(200) % 20
+    assert len({tuple(split_classes(y, None, [0, number])[1]) for number in range(5)}) == 5
+
+
+def test_too_few_classes_cannot_be_split():
+    with pytest.raises(DatasetError, match="of 3 classes 3 have two; take another split"):
+        split_classes(np.arange(30) % 3, None, [0])

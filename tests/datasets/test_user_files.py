@@ -274,3 +274,23 @@ def test_raw_files_of_a_folder_are_the_files_in_it(tmp_path):
         (tmp_path / "texts" / label / "1.txt").write_text("some words")
     found = raw_files("mine", None, {"train": str(tmp_path / "texts"), "format": "folder"})
     assert found == [str(tmp_path / "texts/a/1.txt"), str(tmp_path / "texts/b/1.txt")]
+
+
+def test_a_split_of_the_classes_needs_no_test_part(tmp_path):
+    y = np.repeat([3, 5, 7, 9, 11], 5)[:N]
+    given = npy(tmp_path, X, y)
+    seen = set()
+    for split in ("classes", "classes-0", "classes-1", "classes-2"):
+        meta = prepare("own", tmp_path / split, options={**given, "split": split})
+        (_, y_train), (_, y_test) = (open_split(tmp_path / split / part) for part in ("train", "test"))
+        assert len(y_train) + len(y_test) == N
+        assert not set(y_train) & set(y_test)
+        assert meta["classes"] == ["3", "5", "7", "9", "11"]
+        seen.add(tuple(sorted(set(y_test))))
+    assert len(seen) == 2, "classes is classes-0"
+    kept = prepare("own", tmp_path / "few", options={**given, "split": "classes", "max_test": 5})
+    assert sorted(kept["splits"]["test"]["class_counts"])[-2:] == [2, 3], "two of each, to find one another"
+    with pytest.raises(DatasetError, match="an integer from 0 on, or classes, classes-1, and so on"):
+        prepare("own", tmp_path / "no", options={**given, "split": "class"})
+    with pytest.raises(DatasetError, match="no test part"):
+        prepare("own", tmp_path / "no", options=given)

@@ -3,13 +3,15 @@
 from itertools import product
 from typing import Any
 
+from flrml.datasets.splitting import has_new_classes
+
 
 def expand(config: dict[str, Any]) -> dict[str, Any]:
     """Return a configuration in which every data set is one split and every method one set of parameters.
 
-    A data set with ``splits: k`` becomes k data sets, each of which holds out another fifth of the training part. A
-    method with ``grid`` becomes a method per combination of values. The ``source`` or ``method`` of an entry names
-    what it stands for.
+    A data set with ``splits: k`` becomes k data sets, each of which holds out another fifth of the training part,
+    or with ``split: classes`` another half of the classes. A method with ``grid`` becomes a method per combination
+    of values. The ``source`` or ``method`` of an entry names what it stands for.
 
     Parameters
     ----------
@@ -22,9 +24,10 @@ def expand(config: dict[str, Any]) -> dict[str, Any]:
         plain = {key: value for key, value in dataset.items() if key != "splits"} | {"source": source}
         if "splits" not in dataset:
             datasets[name] = plain
-        for split in range(dataset.get("splits", 0)):
-            datasets[f"{name}-split{split}"] = plain | {
-                "options": plain["options"] | {"split": split},
+        kind = "classes-" if has_new_classes(plain["options"].get("split")) else ""
+        for number in range(dataset.get("splits", 0)):
+            datasets[f"{name}-split{number}"] = plain | {
+                "options": plain["options"] | {"split": f"{kind}{number}" if kind else number},
                 "study": name,
             }
     methods: dict[str, Any] = {}

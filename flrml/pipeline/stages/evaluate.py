@@ -1,4 +1,4 @@
-"""Evaluate trained models by their nearest neighbours."""
+"""Evaluate trained models by their nearest neighbours and as retrieval."""
 
 import time
 from pathlib import Path
@@ -8,17 +8,18 @@ import numpy as np
 
 from flrml.datasets.store import load_meta
 from flrml.files import PathLike, read_json, write_json
-from flrml.neighbors import majority_vote, nearest
+from flrml.neighbors import majority_vote
 from flrml.pipeline.naming import METRICS, MODEL, TRAINING
 from flrml.pipeline.stages.inputs import connection
 from flrml.pipeline.stages.learned_map import LearnedMap
+from flrml.pipeline.stages.scores import PreparedRows
 from flrml.reference.vote import farthest_vote
 
 
 def evaluate(
     folder: PathLike, *, data: PathLike, n_neighbors: int = 5, scheduler: str | None = None
 ) -> dict[str, Any]:
-    """Measure the accuracy of a trained model by nearest neighbours; write it with what the training says.
+    """Measure a trained model by nearest neighbours and as retrieval; write it with what the training says.
 
     Parameters
     ----------
@@ -35,8 +36,7 @@ def evaluate(
     if result["outcome"] == "ok":
         learned = LearnedMap.load(Path(folder) / MODEL)
         with connection(scheduler) as open_rows:
-            train, test = (open_rows(Path(data) / part) for part in ("train", "test"))
-            result |= _accuracies(learned, train, test, n_neighbors)
+            result |= _scores(learned, PreparedRows.load(data, n_neighbors, open_rows))
     result["data"] = describe_parts(data, load_meta(data))
     write_json(Path(folder) / METRICS, result)
     return result
@@ -56,21 +56,20 @@ def describe_parts(data: PathLike, meta: dict) -> dict[str, dict]:
     }
 
 
-def _accuracies(metric: LearnedMap, train: tuple[Any, Any], test: tuple[Any, Any], n_neighbors: int) -> dict:
-    """Return accuracies by the method's own metric and by cosine, and the seconds that this took."""
-    (X, y), (X_test, y_test) = train, test
+def _scores(learned: LearnedMap, rows: PreparedRows) -> dict:
+    """Return accuracies by the method's own metric and by cosine, retrieval scores, and the seconds taken."""
     start = time.perf_counter()
-    embedded, embedded_test = metric.embed(X), metric.embed(X_test)
+    embedded = rows.embedded(learned.embed)
     result: dict[str, Any] = {}
-    own = metric.metric
+    own = learned.metric
     # Unchanged rows have unit length, so that cosine and distance agree on their neighbours.
-    for name in (own,) if metric.components is None else dict.fromkeys((own, "cosine")):
-        neighbours, distances = nearest(embedded, embedded_test, n_neighbors, metric=name, W=metric.W)
-        labels = y[neighbours]
-        result[f"accuracy_{name}"] = float(np.mean(majority_vote(labels, distances) == y_test))
+    for name in (own,) if learned.components is None else dict.fromkeys((own, "cosine")):
+        labels, distances = embedded.neighbours(name, learned.W)
+        result[f"accuracy_{name}"] = float(np.mean(majority_vote(labels, distances) == rows.y_test))
         if name == own == "cosine":
-            result["accuracy_reference_vote"] = float(np.mean(farthest_vote(labels, distances) == y_test))
-    result |= {"accuracy": result[f"accuracy_{own}"], "metric": own, "n_test": X_test.shape[0]}
+            result["accuracy_reference_vote"] = float(np.mean(farthest_vote(labels, distances) == rows.y_test))
+    result |= {"accuracy": result[f"accuracy_{own}"], "metric": own, "n_test": len(rows.y_test)}
+    result |= embedded.retrieval(own, learned.W) | {"new_classes": rows.new_classes}
     result["evaluate_seconds"] = time.perf_counter() - start
     return result
 

@@ -9,10 +9,11 @@ from flrml import stiefel
 from flrml.files import PathLike, write_json
 from flrml.flrml import FLRML
 from flrml.methods import METHODS
-from flrml.pipeline.stages.fit import PreparedRows, timed_fit
+from flrml.pipeline.stages.fit import timed_fit
 from flrml.pipeline.stages.inputs import bind_spectrum
 from flrml.pipeline.stages.limits import within_limits
 from flrml.pipeline.stages.provenance import provenance
+from flrml.pipeline.stages.scores import PreparedRows
 
 
 class RetractedFLRML(FLRML):

@@ -11,11 +11,12 @@ import numpy as np
 from flrml.files import PathLike, write_json
 from flrml.methods import METHODS
 from flrml.pipeline.naming import SWEEPS
-from flrml.pipeline.stages.fit import PreparedRows, timed_fit
+from flrml.pipeline.stages.fit import timed_fit
 from flrml.pipeline.stages.inputs import bind_spectrum
 from flrml.pipeline.stages.limits import within_limits
 from flrml.pipeline.stages.progress import Progress
 from flrml.pipeline.stages.provenance import provenance
+from flrml.pipeline.stages.scores import PreparedRows
 from flrml.rows import gram
 from flrml.triplets import draw_triplets
 

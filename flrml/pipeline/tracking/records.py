@@ -71,7 +71,8 @@ def _of_run(result: dict[str, Any], folder: str) -> RunRecord:
         for name in numbers
         if result.get(name) is not None
     }
-    metrics |= {name: value for name, value in result.items() if name.startswith("accuracy_")}
+    scores = ("accuracy_", "recall_at_", "precision_at_", "r_precision", "map_at_r")
+    metrics |= {name: value for name, value in result.items() if name.startswith(scores)}
     failure = None if ok else f"{result['outcome']}: {result['reason']}"
     return RunRecord(
         *identify(folder),

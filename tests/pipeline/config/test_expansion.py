@@ -22,6 +22,12 @@ def test_splits_become_data_sets_of_their_own():
     assert "study" not in config["datasets"]["digits"]
 
 
+def test_splits_of_the_classes_are_other_halves():
+    datasets = {"new": {"source": "digits", "splits": 2, "options": {"split": "classes"}}}
+    config = resolve({"datasets": datasets}, SCHEMA)
+    assert [dataset["options"]["split"] for dataset in config["datasets"].values()] == ["classes-0", "classes-1"]
+
+
 def test_methods_under_other_names_and_grids():
     methods = {
         "flrml-ridge": {},
