@@ -19,4 +19,4 @@ def require(module: str, *, extra: str, needed_by: str) -> ModuleType:
         if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
             raise
         package = module.partition(".")[0]
-        raise ImportError(f"{needed_by} needs {package}: install flrml[{extra}]", name=package) from error
+        raise ImportError(f"{needed_by} needs {package}: pip install 'flrml[{extra}]'", name=package) from error

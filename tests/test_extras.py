@@ -42,7 +42,7 @@ except ImportError as error:
     print(error)
 """
     done = run(script, tmp_path)
-    assert done.stdout == "prepare needs pooch: install flrml[data]\n", done.stderr
+    assert done.stdout == "prepare needs pooch: pip install 'flrml[data]'\n", done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -65,7 +65,7 @@ def test_require_returns_the_module():
 
 
 def test_a_missing_package_is_named_with_its_extra():
-    with pytest.raises(ImportError, match=r"^FRML needs no_such_package: install flrml\[baselines\]$"):
+    with pytest.raises(ImportError, match=r"^FRML needs no_such_package: pip install 'flrml\[baselines\]'$"):
         require("no_such_package.part", extra="baselines", needed_by="FRML")
 
 

@@ -1,0 +1,36 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from flrml.datasets import open_split
+from flrml.files import read_json
+from flrml.neighbors import knn_accuracy
+from flrml.pipeline.embeddings import write_embeddings
+from flrml.pipeline.stages.learned_map import LearnedMap
+
+
+def test_the_embeddings_of_a_run_give_its_accuracy(trained_once, data, tmp_path):
+    command = [sys.executable, "-m", "flrml.pipeline.embeddings", str(trained_once), "out", "float16"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    train, test = (np.load(tmp_path / "out" / part / "embeddings.npy") for part in ("train", "test"))
+    assert train.dtype == np.float16
+    (_, y), (_, y_test) = open_split(data / "train"), open_split(data / "test")
+    accuracy = knn_accuracy(train.astype(np.float32), y, test.astype(np.float32), y_test, n_neighbors=3)
+    assert accuracy == pytest.approx(read_json(trained_once / "metrics.json")["accuracy"], abs=0.021)
+    assert len((tmp_path / "out/test/names.txt").read_text().splitlines()) == len(y_test)
+
+
+def test_a_folder_without_a_model_is_named_in_one_line(tmp_path):
+    command = [sys.executable, "-m", "flrml.pipeline.embeddings", "runs/none", "out"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "runs/none: no metrics.json; name the folder of a run that has ended with outcome ok\n"
+
+
+def test_a_bilinear_similarity_is_refused(tmp_path):
+    (tmp_path / "metrics.json").write_text("{}")
+    LearnedMap(np.eye(2), "bilinear").save(tmp_path / "model.npz", {})
+    with pytest.raises(ValueError, match="a bilinear similarity has no embeddings"):
+        write_embeddings(tmp_path, tmp_path / "out")
