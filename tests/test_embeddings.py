@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -96,3 +99,11 @@ def test_a_pipeline_ends_in_a_graph_of_neighbours_or_a_classifier(digits):
     assert pipeline.score(X_test, y_test) == pytest.approx(
         knn_accuracy(model.transform(X), y, model.transform(X_test), y_test), abs=0.01
     )
+
+
+def test_the_documentation_runs_as_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[1] / "docs/embeddings.md").read_text()
+    exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), {})
+    found = [sorted(map(int, re.findall(r"\d", line))) for line in capsys.readouterr().out.splitlines()]
+    assert found == [[0, 1], [0, 1], [2, 3], [2, 3]]  # neighbours of the same class

@@ -1,5 +1,7 @@
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +13,12 @@ from flrml.pipeline.embeddings import write_embeddings
 from flrml.pipeline.stages.learned_map import LearnedMap
 
 
-def test_the_embeddings_of_a_run_give_its_accuracy(trained_once, data, tmp_path):
-    command = [sys.executable, "-m", "flrml.pipeline.embeddings", str(trained_once), "out", "float16"]
-    subprocess.run(command, cwd=tmp_path, check=True)
+def test_the_command_of_the_docs_writes_embeddings_with_the_accuracy_of_the_run(
+    trained, trained_once, data, tmp_path
+):
+    page = (Path(__file__).parents[2] / "docs/embeddings.md").read_text()
+    command = re.search(r"^python (.* results/.*)$", page, re.MULTILINE)[1].split()
+    subprocess.run([sys.executable, *command], cwd=tmp_path, check=True)
     train, test = (np.load(tmp_path / "out" / part / "embeddings.npy") for part in ("train", "test"))
     assert train.dtype == np.float16
     (_, y), (_, y_test) = open_split(data / "train"), open_split(data / "test")
