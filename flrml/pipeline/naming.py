@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 # Files of a run, in results/runs/<data set>/<method>/seed<seed>/.
 MODEL, TRAINING, METRICS = "model.npz", "training.json", "metrics.json"
+PREDICTIONS = "predictions.csv"  # of the test rows
 POINT = "point.json"  # of a sweep, in results/sweeps/<sweep>/<data set>/<method>/<value>/
 
 

@@ -1,4 +1,4 @@
-# Model → accuracy.
+# Model → accuracy and predictions.
 rule evaluate:
     """Measure the accuracy of a trained model by nearest neighbours."""
     input:
@@ -7,7 +7,8 @@ rule evaluate:
         training=rules.train.output.training,
         code=sources("pipeline.stages.evaluate"),
     output:
-        f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/metrics.json",
+        metrics=f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/metrics.json",
+        predictions=f"{RESULTS}/runs/{{dataset}}/{{method}}/seed{{seed}}/predictions.csv",
     log:
         f"{RESULTS}/logs/evaluate/{{dataset}}-{{method}}-{{seed}}.log",
     conda:

@@ -5,7 +5,7 @@ from flrml.pipeline.stages.logs import logged
 
 with logged(snakemake.log[0]) as say:
     result = evaluate(
-        Path(snakemake.output[0]).parent,
+        Path(snakemake.output.metrics).parent,
         data=Path(snakemake.input.meta).parent,
         n_neighbors=snakemake.params.n_neighbors,
         scheduler=snakemake.config["dask_scheduler"],

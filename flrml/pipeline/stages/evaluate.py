@@ -1,19 +1,25 @@
 """Evaluate trained models by their nearest neighbours and as retrieval."""
 
+import csv
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.extmath import randomized_svd
 
-from flrml.datasets.store import load_meta
-from flrml.files import PathLike, read_json, write_json
+from flrml.datasets.store import load_meta, open_split
+from flrml.files import PathLike, atomic_write, read_json, write_json
 from flrml.neighbors import majority_vote
-from flrml.pipeline.naming import METRICS, MODEL, TRAINING
+from flrml.pipeline.naming import METRICS, MODEL, PREDICTIONS, TRAINING
 from flrml.pipeline.stages.inputs import connection
 from flrml.pipeline.stages.learned_map import LearnedMap
 from flrml.pipeline.stages.scores import PreparedRows
 from flrml.reference.vote import farthest_vote
+from flrml.rows import normalize, take_rows
+
+SHOWN_ROWS = 1000  # of the test part, in a picture of the embedding
 
 
 def evaluate(
@@ -21,10 +27,13 @@ def evaluate(
 ) -> dict[str, Any]:
     """Measure a trained model by nearest neighbours and as retrieval; write it with what the training says.
 
+    The predictions of the test rows are written too: their classes, the predicted ones, and for a sample of the
+    rows the first two principal components of the embedding.
+
     Parameters
     ----------
     folder : path
-        Folder with ``model.npz`` and ``training.json``; ``metrics.json`` is written to it.
+        Folder with ``model.npz`` and ``training.json``; ``metrics.json`` and ``predictions.csv`` are written to it.
     data : path
         Prepared data set.
     n_neighbors : int, default 5
@@ -32,12 +41,17 @@ def evaluate(
     scheduler : str, optional
         Address of a Dask scheduler whose workers search.
     """
-    result = read_json(Path(folder) / TRAINING)
+    result, meta = read_json(Path(folder) / TRAINING), load_meta(data)
+    rows: list[tuple] = []
     if result["outcome"] == "ok":
         learned = LearnedMap.load(Path(folder) / MODEL)
         with connection(scheduler) as open_rows:
-            result |= _scores(learned, PreparedRows.load(data, n_neighbors, open_rows))
-    result["data"] = describe_parts(data, load_meta(data))
+            measured, predicted = _scores(learned, PreparedRows.load(data, n_neighbors, open_rows))
+        result |= measured
+        rows = _predictions(learned, Path(data) / "test", predicted, meta["classes"])
+    result["data"] = describe_parts(data, meta)
+    with atomic_write(Path(folder) / PREDICTIONS) as path, path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows([("row", "class", "predicted", "x", "y"), *rows])
     write_json(Path(folder) / METRICS, result)
     return result
 
@@ -56,8 +70,8 @@ def describe_parts(data: PathLike, meta: dict) -> dict[str, dict]:
     }
 
 
-def _scores(learned: LearnedMap, rows: PreparedRows) -> dict:
-    """Return accuracies by the method's own metric and by cosine, retrieval scores, and the seconds taken."""
+def _scores(learned: LearnedMap, rows: PreparedRows) -> tuple[dict, NDArray]:
+    """Return accuracies by the method's own metric and by cosine, retrieval scores, seconds, and predictions."""
     start = time.perf_counter()
     embedded = rows.embedded(learned.embed)
     result: dict[str, Any] = {}
@@ -65,13 +79,40 @@ def _scores(learned: LearnedMap, rows: PreparedRows) -> dict:
     # Unchanged rows have unit length, so that cosine and distance agree on their neighbours.
     for name in (own,) if learned.components is None else dict.fromkeys((own, "cosine")):
         labels, distances = embedded.neighbours(name, learned.W)
-        result[f"accuracy_{name}"] = float(np.mean(majority_vote(labels, distances) == rows.y_test))
+        found = majority_vote(labels, distances)
+        result[f"accuracy_{name}"] = float(np.mean(found == rows.y_test))
+        if name == own:
+            predicted = found
         if name == own == "cosine":
             result["accuracy_reference_vote"] = float(np.mean(farthest_vote(labels, distances) == rows.y_test))
     result |= {"accuracy": result[f"accuracy_{own}"], "metric": own, "n_test": len(rows.y_test)}
     result |= embedded.retrieval(own, learned.W) | {"new_classes": rows.new_classes}
     result["evaluate_seconds"] = time.perf_counter() - start
-    return result
+    return result, predicted
+
+
+def _predictions(metric: LearnedMap, test: Path, predicted: NDArray, classes: list[str]) -> list[tuple]:
+    """Return number, class, predicted class and place of the test rows; a sample has places if a map is learned."""
+    X, labels = open_split(test)
+    places = {}
+    if metric.components is not None:
+        shown = np.sort(np.random.RandomState(0).permutation(len(labels))[:SHOWN_ROWS])
+        embedded = metric.embed(take_rows(X, shown))
+        points = principal_components(normalize(embedded) if metric.metric == "cosine" else embedded)
+        places = dict(zip(shown.tolist(), np.round(points, 5).tolist(), strict=True))
+    return [
+        (row, classes[own], classes[found], *places.get(row, ("", "")))
+        for row, (own, found) in enumerate(zip(labels.tolist(), predicted.tolist(), strict=True))
+    ]
+
+
+def principal_components(rows: NDArray) -> NDArray:
+    """Return the first two principal components of rows; zeros for those that the rows do not have."""
+    centered = rows - rows.mean(axis=0)
+    U, s, _ = randomized_svd(centered, 2, random_state=0)
+    points = np.zeros((len(rows), 2))
+    points[:, : len(s)] = U * s
+    return points
 
 
 def summary(result: dict) -> str:

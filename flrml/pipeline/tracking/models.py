@@ -65,6 +65,18 @@ def log_model(store: Store, run_id: str, record: RunRecord, model: Path, data: P
     store.client.log_batch(run_id, metrics=metrics)
 
 
+def log_predictions(store: Store, run_id: str, predictions: Path) -> None:
+    """Log the predictions of the test rows with confusion matrix, scores of each class, and a picture."""
+    if not predictions.exists():
+        return
+    from flrml.pipeline.report.figures.predictions import describe_predictions  # imports matplotlib
+
+    with tempfile.TemporaryDirectory() as folder:
+        describe_predictions(predictions, Path(folder))
+        store.client.log_artifacts(run_id, folder, "predictions")
+    store.client.log_artifact(run_id, str(predictions), "predictions")
+
+
 def _upload(store: Store, run_id: str, record: RunRecord, model: Path, data: Path, n_neighbors: int) -> str | None:
     """Make and upload a model; return its id, or None if it is too large."""
     with tempfile.TemporaryDirectory() as folder:

@@ -23,11 +23,11 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunT
 
 from flrml.exceptions import DamagedFileError, DatasetError
 from flrml.files import read_json, write_json
-from flrml.pipeline.naming import METRICS, MODEL, POINT
+from flrml.pipeline.naming import METRICS, MODEL, POINT, PREDICTIONS
 from flrml.pipeline.stages import progress
 from flrml.pipeline.tracking.experiment import EXPERIMENT, LOGGED, tracking_uri
 from flrml.pipeline.tracking.mlflow_store import Store
-from flrml.pipeline.tracking.models import log_model
+from flrml.pipeline.tracking.models import log_model, log_predictions
 from flrml.pipeline.tracking.records import (
     RunRecord,
     identify,
@@ -262,6 +262,7 @@ class Sync:
             data = self.results / "data" / record.tags["dataset"] / "train"
             n_neighbors = self.about["config"]["n_neighbors"]
             log_model(self.store, run_id, record, self.results / folder / MODEL, data, n_neighbors=n_neighbors)
+            log_predictions(self.store, run_id, self.results / folder / PREDICTIONS)
 
     def _sweeps(self) -> dict[str, list[str]]:
         """Return the folders of the points of each sweep."""

@@ -2,11 +2,15 @@
 
 import csv
 
+import numpy as np
 import pytest
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from flrml.methods import METHODS
 from flrml.pipeline.report.catalog import FIGURES
+from flrml.pipeline.report.figures import style
 from flrml.pipeline.report.figures.beyond import draw_growth, draw_iterations, draw_pareto
+from flrml.pipeline.report.figures.predictions import describe_predictions
 from flrml.pipeline.report.figures.printed import draw_batches, draw_convergence, draw_margin, draw_smoothing
 from flrml.pipeline.report.figures.style import METHODS_IN_ORDER, method_style
 from flrml.pipeline.report.results import Results, load_function
@@ -129,3 +133,38 @@ def test_iterations_follows_two_data_sets_and_sweeps_all(tmp_path, stem):
     assert sum(row["method"] == "ridge" for row in rows) == 6
     assert {row["dataset"] for row in rows if row["method"] == "flrml"} == {"a", "b"}
     assert [row["value"] for row in rows if row["quantity"] == "relative objective"][:2] == ["1.0", "0.5"]
+
+
+def written(path, rows):
+    style.write_numbers(path, ["row", "class", "predicted", "x", "y"], rows)
+    return path.with_suffix(".csv")
+
+
+def test_predictions_have_a_confusion_matrix_and_scores_of_each_class(tmp_path):
+    labels = np.random.RandomState(0).choice(["wolf", "dog", "a very long name of a class"], (50, 2))
+    labels[0] = "dog", "never a test row"
+    rows = [(number, *pair, number % 7, number % 5) for number, pair in enumerate(labels.tolist())]
+    describe_predictions(written(tmp_path / "predictions", rows), tmp_path)
+    classes = np.unique(labels).tolist()
+    expected = confusion_matrix(*labels.T)
+    with open(tmp_path / "confusion.csv", newline="") as file:
+        head, *table = csv.reader(file)
+    assert head[1:] == [line[0] for line in table] == classes
+    np.testing.assert_array_equal([[int(count) for count in line[1:]] for line in table], expected)
+    scores = np.array(precision_recall_fscore_support(*labels.T, zero_division=0))
+    with open(tmp_path / "classes.csv", newline="") as file:
+        found = [[row[name] for name in ("precision", "recall", "f1", "rows")] for row in csv.DictReader(file)]
+    np.testing.assert_allclose(np.array(found, dtype=float), scores.T, atol=1e-4)
+    assert (tmp_path / "predictions.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("places", [True, False])
+def test_predictions_of_many_classes_are_drawn_with_and_without_places(tmp_path, places):
+    rows = [(row, f"c{row % 40}", f"c{row % 39}", *((row, -row) if places else ("", ""))) for row in range(80)]
+    describe_predictions(written(tmp_path / "predictions", rows), tmp_path)
+    assert (tmp_path / "predictions.png").exists()
+
+
+def test_no_predictions_draw_nothing(tmp_path):
+    describe_predictions(written(tmp_path / "predictions", []), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["predictions.csv"]

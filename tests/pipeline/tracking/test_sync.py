@@ -412,6 +412,13 @@ def test_a_logged_model_predicts_exactly_what_was_evaluated(trained):
     assert not list(place.rglob("*.pkl"))
 
 
+def test_a_training_has_its_predictions_as_artifacts(trained):
+    trained.sync()
+    (run,) = trained.runs()
+    files = {Path(file.path).name for file in trained.client.list_artifacts(run.info.run_id, "predictions")}
+    assert files == {"predictions.csv", "confusion.csv", "classes.csv", "predictions.png"}
+
+
 @pytest.mark.parametrize(("limit", "value"), [("MAX_MODEL_BYTES", 10), ("MAX_MAP_BYTES", 10)])
 def test_a_model_too_large_is_named_instead(trained, limit, value, monkeypatch):
     monkeypatch.setattr(f"flrml.pipeline.tracking.models.{limit}", value)

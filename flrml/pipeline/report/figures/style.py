@@ -44,6 +44,7 @@ STYLE: Any = {
     "savefig.dpi": 200,
     "pdf.fonttype": 42,
 }
+METADATA: dict[str, Any] = {".pdf": {"CreationDate": None}, ".png": {"Software": None}}  # left out
 
 
 def method_style(method: str) -> dict[str, Any]:
@@ -65,7 +66,11 @@ def numbered_style(number: int) -> dict[str, Any]:
 
 @contextmanager
 def panels(
-    stem: str | Path, n: int = 1, columns: int = 3, size: tuple[float, float] = (2.6, 2.1)
+    stem: str | Path,
+    n: int = 1,
+    columns: int = 3,
+    size: tuple[float, float] = (2.6, 2.1),
+    suffixes: tuple[str, ...] = (".pdf", ".png"),
 ) -> Iterator[list[Axes]]:
     """Give axes of a figure in the common style, saved as ``stem``.pdf and .png when the block ends."""
     columns = min(max(n, 1), columns)
@@ -79,9 +84,9 @@ def panels(
             figure.text(0.5, 0.5, "no completed runs", ha="center", va="center")
         try:
             yield used[:n]
-            for suffix, metadata in ((".pdf", {"CreationDate": None}), (".png", {"Software": None})):
+            for suffix in suffixes:
                 with atomic_write(f"{stem}{suffix}") as beside:
-                    figure.savefig(beside, format=suffix[1:], metadata=metadata)
+                    figure.savefig(beside, format=suffix[1:], metadata=METADATA[suffix])
         finally:
             plt.close(figure)
 
