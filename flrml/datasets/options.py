@@ -9,7 +9,14 @@ from typing import Any
 from flrml.exceptions import DatasetError
 
 WEIGHTINGS = ("counts", "tfidf", "log-tfidf")
+SCALES = ("unit", "standard", "none")
+IMPUTE = ("mean", "median")
 FILLS = ("surface", "solid")
+# Parameters of scikit-learn's TfidfVectorizer that turn a text into terms.
+VECTORIZER = (
+    *("analyzer", "binary", "lowercase", "max_df", "max_features", "min_df", "ngram_range", "stop_words"),
+    *("strip_accents", "sublinear_tf", "token_pattern"),
+)
 
 Check = tuple[Callable[[Any], bool], str]
 
@@ -36,6 +43,15 @@ _PAIR: Check = (
     "two positive integers, for the training and the test part",
 )
 
+_NAMES: Check = (
+    (lambda value: isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)),
+    "a list of column names",
+)
+_SETTINGS: Check = (
+    (lambda value: isinstance(value, Mapping) and set(value) <= set(VECTORIZER)),
+    "a mapping of " + ", ".join(VECTORIZER),
+)
+
 CHECKS: dict[str, Check] = {
     "weighting": _one_of(WEIGHTINGS),
     "holdout": _FRACTION,
@@ -53,6 +69,14 @@ CHECKS: dict[str, Check] = {
     "features": _NAME,
     "target": _NAME,
     "zero_based": _BOOLEAN,
+    "scale": _one_of(SCALES),
+    "groups": _NAME,
+    "names": _NAME,
+    "drop": _NAMES,
+    "categorical": _NAMES,
+    "impute": _one_of(IMPUTE),
+    "text": _NAME,
+    "vectorizer": _SETTINGS,
 }
 
 

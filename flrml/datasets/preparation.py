@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from flrml import paper
 from flrml.datasets import store
+from flrml.datasets.encoders.rows import BINARY_LAYOUTS, FILE, RowsEncoder
 from flrml.datasets.fetch import RawFiles
 from flrml.datasets.meta import describe
 from flrml.datasets.options import resolve
@@ -18,14 +19,11 @@ from flrml.datasets.parts import Loaded, Part, Request
 from flrml.datasets.progress_bar import progress_bar
 from flrml.datasets.registry import Dataset, find_dataset
 from flrml.datasets.splitting import has_new_classes, hold_out, split_classes, subsample
-from flrml.datasets.weighting import checked, fit_weighting, unit_rows
 from flrml.exceptions import DatasetError
 from flrml.extras import require
 from flrml.files import write_json
 
 SPLIT = 0.2  # share of the training part that a split of it holds out
-# Layouts of zeros and ones, which have no values to check, weight or scale.
-BINARY_LAYOUTS = ("binary", "runs")
 
 
 def prepare(
@@ -38,7 +36,7 @@ def prepare(
     n_jobs: int = 1,
     progress: bool | None = None,
 ) -> dict:
-    """Prepare a data set: load or generate the raw data, split, weight, scale to unit length, write.
+    """Prepare a data set: load or generate the raw data, split, encode as rows, write.
 
     The folder ``out`` appears complete or not at all. The same arguments give the same bytes.
 
@@ -47,7 +45,7 @@ def prepare(
     name : str
         Name in ``REGISTRY``, or any other name if the options describe the user's own data.
     out : path
-        Folder to write: ``train``, ``test`` and ``meta.json``.
+        Folder to write: ``train``, ``test``, ``meta.json`` and ``encoder.npz``, which `load_encoder` reads.
     options : mapping, optional
         Options of the data set; ``REGISTRY[name].options`` lists them with their defaults.
     raw_dir : path, optional
@@ -84,7 +82,9 @@ def prepare(
         raw = RawFiles(raw_dir, progress)
         loaded = dataset.load(Request(raw, resolved, scratch, seed, n_jobs))
         names, selections = _select(name, loaded, resolved, seed)
-        splits = _write(folder, selections, names, resolved, progress)
+        encoder = _fit_encoder(loaded, selections["train"], resolved)
+        encoder.save(folder / FILE)
+        splits = _write(folder, selections, names, encoder, progress)
         shutil.rmtree(scratch)
         meta = describe(
             dataset.name,
@@ -111,11 +111,17 @@ class _Selection:
     y: np.ndarray
 
     def blocks(self) -> Iterator[Any]:
-        """Iterate over blocks of the rows in order, each checked for finite values."""
+        """Iterate over blocks of the raw input in order."""
+        return self.part.blocks(self.rows)
+
+    def encoded(self, encoder: RowsEncoder) -> Iterator[Any]:
+        """Iterate over blocks of the encoded rows."""
         done = 0
-        for block in self.part.blocks(self.rows):
-            is_binary = self.part.layout in BINARY_LAYOUTS
-            yield block if is_binary else checked(block, self.part.origin, self.rows[done:])
+        for raw in self.blocks():
+            # Zeros and ones are stored without their values.
+            is_binary = encoder.layout in BINARY_LAYOUTS
+            block = raw if is_binary else encoder.encode(raw, self.part.origin, self.rows[done:])
+            yield block
             done += block.shape[0]
 
 
@@ -190,20 +196,30 @@ def _encode_test(classes: np.ndarray, test: Part) -> np.ndarray:
     return y
 
 
+def _fit_encoder(loaded: Loaded, train: _Selection, options: dict) -> RowsEncoder:
+    """Return the encoder with what it learns from the rows of the training split."""
+    settings = {name: options[name] for name in ("weighting", "scale") if options.get(name) is not None}
+    if train.part.n_columns is not None:
+        settings |= {"n_columns": train.part.n_columns, "layout": train.part.layout}
+    return replace(loaded.encoder, **settings).fit(train.blocks, train.part.origin)
+
+
 def _write(
-    folder: Path, selections: dict[str, _Selection], names: list[str], options: dict, progress: bool | None
+    folder: Path,
+    selections: dict[str, _Selection],
+    names: list[str],
+    encoder: RowsEncoder,
+    progress: bool | None,
 ) -> dict[str, dict]:
-    train = selections["train"]
-    weigh = fit_weighting(options.get("weighting", "counts"), train.blocks(), train.part.n_columns)
+    assert encoder.n_columns is not None
     splits = {}
     for split, selection in selections.items():
-        part = selection.part
         bar = progress_bar(progress, total=len(selection.rows), unit=" rows", desc=split)
-        with store.SplitWriter(folder / split, part.layout, part.n_columns) as writer, bar:
-            for block in selection.blocks():
-                writer.append(block if part.layout in BINARY_LAYOUTS else unit_rows(weigh(block)))
+        with store.SplitWriter(folder / split, encoder.layout, encoder.n_columns) as writer, bar:
+            for block in selection.encoded(encoder):
+                writer.append(block)
                 bar.update(block.shape[0])
-            splits[split] = writer.finish(selection.y, part.groups_of(selection.rows))
+            splits[split] = writer.finish(selection.y, selection.part.groups_of(selection.rows))
         splits[split]["class_counts"] = np.bincount(selection.y, minlength=len(names)).tolist()
     return splits
 

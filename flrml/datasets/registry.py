@@ -193,16 +193,19 @@ REGISTRY: dict[str, Dataset] = {
     )
 }
 
-# Formats of the user's own files: reader, type of the rows, and endings that stand for it.
-_USER_FILES = ("format", "train", "test", "labels", "test_labels", "features", "target", "zero_based")
-FORMATS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "svmlight": ("svmlight.load_svmlight", "text", (".svm", ".svmlight", ".libsvm")),
-    "npz": ("numpy_files.load_npz", "table", (".npz",)),
-    "npy": ("numpy_files.load_npy", "table", (".npy",)),
-    "mat": ("matlab.load_mat", "table", (".mat",)),
-    "csv": ("columns.load_csv", "table", (".csv",)),
-    "parquet": ("columns.load_parquet", "table", (".parquet",)),
-    "folder": ("text.load_folder", "text", ()),
+_FILES = {**_ROWS, "format": None, "train": None, "test": None, "scale": None}
+_ARRAYS = ("weighting", "labels", "test_labels", "features", "target")
+_TABLE = ("target", "text", "vectorizer", "groups", "names", "drop", "categorical", "impute", "weighting")
+# Formats of the user's own files: reader, type of the rows, endings that stand for it, and options of its own.
+FORMATS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
+    "svmlight": ("svmlight.load_svmlight", "text", (".svm", ".svmlight", ".libsvm"), ("weighting", "zero_based")),
+    "npz": ("numpy_files.load_npz", "table", (".npz",), _ARRAYS),
+    "npy": ("numpy_files.load_npy", "table", (".npy",), ("weighting", "labels", "test_labels")),
+    "mat": ("matlab.load_mat", "table", (".mat",), ("weighting", "features", "target")),
+    "csv": ("tables.load_table", "table", (".csv", ".tsv"), _TABLE),
+    "parquet": ("tables.load_table", "table", (".parquet",), _TABLE),
+    "jsonl": ("tables.load_table", "table", (".jsonl", ".ndjson"), _TABLE),
+    "folder": ("text.load_folder", "text", (), ("weighting", "vectorizer")),
 }
 
 
@@ -218,8 +221,8 @@ def find_dataset(name: str, options: Mapping[str, Any] | None = None) -> Dataset
         )
     if format_ not in FORMATS:
         raise DatasetError(f"{name}: option format is {format_!r}, but must be one of {', '.join(FORMATS)}")
-    reader, kind, _ = FORMATS[format_]
-    return Dataset(name, kind, reader, options={**_TEXT, **dict.fromkeys(_USER_FILES), "format": format_})
+    reader, kind, _, names = FORMATS[format_]
+    return Dataset(name, kind, reader, options={**_FILES, **dict.fromkeys(names), "format": format_})
 
 
 def _guess_format(options: dict[str, Any]) -> str | None:
@@ -228,7 +231,7 @@ def _guess_format(options: dict[str, Any]) -> str | None:
         return str(options["format"])
     path = Path(str(options.get("train") or ""))
     endings = path.suffixes[-2:-1] if path.suffix in (".gz", ".bz2", ".xz") else path.suffixes[-1:]
-    return next((name for name, (*_, known) in FORMATS.items() if endings and endings[0] in known), None)
+    return next((name for name, (_, _, known, _) in FORMATS.items() if endings and endings[0] in known), None)
 
 
 def raw_files(name: str, raw_dir: Any = None, options: Mapping[str, Any] | None = None) -> list[str]:

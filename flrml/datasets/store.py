@@ -28,7 +28,7 @@ from flrml.rows.binary import MAX_RUN_COLUMNS, RunRows, are_runs, find_runs
 
 MAX_INT32 = 2**31 - 1
 # Names in a folder that may be replaced; Snakemake adds its time stamp.
-OWN_FILES = {"train", "test", "meta.json", ".snakemake_timestamp"}
+OWN_FILES = {"train", "test", "meta.json", "encoder.npz", ".snakemake_timestamp"}
 LAYOUTS = {
     "dense": ("X",),
     "csr": ("indptr", "indices", "values"),

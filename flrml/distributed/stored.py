@@ -18,8 +18,8 @@ from dask.sizeof import sizeof
 from distributed import get_worker
 
 from flrml.datasets import store
+from flrml.datasets.encoders.rows import unit_rows
 from flrml.datasets.meta import describe
-from flrml.datasets.weighting import unit_rows
 from flrml.files import write_json
 from flrml.rows import BinaryRows, RowOperator, is_sparse, row_blocks
 from flrml.rows.layout import ROW_BLOCK_BYTES

@@ -23,7 +23,7 @@ from flrml.datasets.modelnet.off import parse_off
 from flrml.datasets.modelnet.shapes import make_mesh
 from flrml.datasets.modelnet.voxels import voxelize
 from flrml.datasets.store import verify
-from flrml.datasets.text import count_words, parse_tab
+from flrml.datasets.text import parse_tab
 from flrml.exceptions import DatasetError
 
 N_MUTATIONS = int(os.environ.get("FLRML_FUZZ", "25"))
@@ -243,7 +243,7 @@ def test_mutated_documents():
     )
     for _ in range(N_MUTATIONS):
         damaged = mutate(content, rng)
-        survives(lambda damaged=damaged: count_words(parse_tab(damaged, "a.tab"), None, ["a.tab"], r"\S+"))
+        survives(lambda damaged=damaged: parse_tab(damaged, "a.tab"))
 
 
 @pytest.mark.parametrize("name", ["digits", "mine", "shapes10-16"])

@@ -183,7 +183,8 @@ SUFFIXES = ["svm", "svm.gz", "svm.bz2", "npz", "npy", "mat", "csv", "csv.gz", "p
 def test_a_pipe_is_refused_at_once(tmp_path, suffix):
     path = tmp_path / f"a.{suffix}"
     os.mkfifo(path)
-    options = {"train": str(path), "labels": str(path), "target": "kind", "holdout": 0.5}
+    named = {"npy": {"labels": str(path)}, "csv": {"target": "kind"}, "parquet": {"target": "kind"}}
+    options = {"train": str(path), "holdout": 0.5, **named.get(suffix.partition(".")[0], {})}
     with pytest.raises(DatasetError, match=rf"a\.{suffix}: is a named pipe, not a regular file; save the data"):
         prepare("mine", tmp_path / "out", options=options)
 

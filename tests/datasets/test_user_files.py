@@ -49,13 +49,13 @@ def mat(path, X, y):
 
 def csv(path, X, y):
     pd.DataFrame(X).assign(kind=y).to_csv(path / "data.csv", index=False)
-    return {"train": path / "data.csv", "target": "kind"}
+    return {"train": path / "data.csv", "target": "kind", "scale": "unit"}
 
 
 def parquet(path, X, y):
     table = pd.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])]).assign(kind=y)
     table.to_parquet(path / "data.parquet", row_group_size=5)
-    return {"train": path / "data.parquet", "target": "kind"}
+    return {"train": path / "data.parquet", "target": "kind", "scale": "unit"}
 
 
 WRITERS = [svmlight, npz, npy, sparse_npz, mat, csv, parquet]
@@ -92,7 +92,7 @@ def test_a_test_file_is_used_as_it_is(tmp_path, write):
 
 @pytest.mark.parametrize("write", WRITERS)
 def test_the_same_seed_gives_the_same_bytes(tmp_path, write):
-    options = {**write(tmp_path, X, Y), "holdout": 0.5, "weighting": "tfidf"}
+    options = {**write(tmp_path, X, Y), "holdout": 0.5, "weighting": "tfidf", "scale": "standard"}
     for out in ("a", "b"):
         prepare("mine", tmp_path / out, options=options, seed=3)
     files = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file())
@@ -226,7 +226,7 @@ def test_parts_must_have_the_same_columns(tmp_path):
         (
             "mine",
             {"format": "csv", "train": "a", "colour": 1},
-            "unknown option 'colour'; choose from features, format",
+            "unknown option 'colour'; choose from categorical, drop, format",
         ),
         ("mine", {"format": "csv"}, "option train is missing"),
         ("mine", {"format": "csv", "train": "a.csv"}, r"a\.csv: no such file"),

@@ -38,7 +38,7 @@ def voxel_part(
 
     groups = np.repeat(np.arange(len(labels)), n_poses)
     layout = "runs" if fill == "solid" else "binary"
-    return Part(np.repeat(labels, n_poses), blocks, size**3, origin, layout, groups)
+    return Part(np.repeat(labels, n_poses), blocks, origin, size**3, layout, groups)
 
 
 def _in_parallel(tasks: Iterator[Any], n_jobs: int) -> Iterator[list[np.ndarray]]:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from flrml.datasets.weighting import checked, fit_weighting, unit_rows
+from flrml.datasets.encoders.rows import RowsEncoder, checked, unit_rows
 from flrml.exceptions import DatasetError
 
 COUNTS = hnp.arrays(np.float64, st.tuples(st.integers(1, 8), st.integers(1, 6)), elements=st.integers(0, 4))
@@ -17,8 +17,9 @@ VALUES = hnp.arrays(np.float64, (4, 5), elements=st.floats(-1e300, 1e300))
 @given(X=COUNTS, logarithm=st.booleans())
 def test_weights_agree_with_scikit_learn(X, logarithm):
     expected = TfidfTransformer().fit_transform(np.log1p(X) if logarithm else X).toarray()
-    weigh = fit_weighting("log-tfidf" if logarithm else "tfidf", [X[:2], sp.csr_matrix(X[2:])], X.shape[1])
-    np.testing.assert_allclose(unit_rows(weigh(X)).toarray(), expected, atol=1e-6)
+    encoder = RowsEncoder(X.shape[1], "csr", "log-tfidf" if logarithm else "tfidf")
+    encoder.fit(lambda: iter([X[:2], sp.csr_matrix(X[2:])]))
+    np.testing.assert_allclose(encoder.transform(X).toarray(), expected, atol=1e-6)
 
 
 @given(X=VALUES)
@@ -42,4 +43,4 @@ def test_values_that_are_not_finite_are_named(bad, make):
 
 def test_term_weights_need_counts():
     with pytest.raises(DatasetError, match="negative"):
-        fit_weighting("tfidf", [np.eye(2)], 2)(-np.eye(2))
+        RowsEncoder(2, "csr", "tfidf").fit(lambda: iter([np.eye(2)])).transform(-np.eye(2))
