@@ -4,7 +4,7 @@ The search follows Cayley curves with Barzilai–Borwein steps and a non-monoton
 feasible method for optimization with orthogonality constraints", Mathematical Programming 2013).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -114,14 +114,20 @@ def minimize(
     E: Any = None,
     max_iter: int = 20,
     tol: float = 1e-3,
+    smallest_step: float = 0.0,
+    smallest_move: float = 0.0,
     callback: Callable[[int, Minimum], None] | None = None,
 ) -> Minimum:
     """Minimise a problem from the point P.
 
     P and the gradient are kept in float64, so that PᵀP = I holds to rounding; images have the type that the
-    problem gives them. E is the image of P, if it is known already. The search stops when the value changes by less
-    than ``tol``, relative to its size plus one; if that happens within the first two iterations, the tolerance is
-    made ten times smaller instead. ``callback`` is called with the number and the state after every iteration.
+    problem gives them. E is the image of P, if it is known already. A line search ends without a decrease after 25
+    trials, or once the step is at most ``smallest_step``.
+
+    The search stops when the value changes by less than ``tol``, relative to its size plus one, or when the r rows
+    of P move by less than ``smallest_move`` √r and the next step is at most ``smallest_step``. If that happens
+    within the first two iterations, ``tol`` and ``smallest_move`` are made ten times smaller instead. ``callback``
+    is called with the number and the state after every iteration.
     """
     E = problem.image(P) if E is None else E
     P = P.astype(np.float64)
@@ -129,12 +135,19 @@ def minimize(
     state = Minimum(P, E, [float(value)])
     tau, average, weight = FIRST_STEP, value, 1.0
     moved, descent = np.zeros_like(P), np.zeros_like(P)
+    settled = False
     for iteration in range(1, max_iter + 1):
         curve, before = CayleyCurve(P, gradient()), descent
         descent = curve.descent
         # A step that is lost in rounding gives no information on the length of the next.
         if np.linalg.norm(moved) > np.finfo(P.dtype).eps * np.linalg.norm(P):
             tau = _barzilai_borwein(moved, descent - before, iteration - 1)
+        stalled = tau <= smallest_step and np.linalg.norm(moved) < smallest_move * np.sqrt(len(P))
+        if settled or stalled:
+            if iteration > 3:
+                state.converged = True
+                break
+            tol, smallest_move = 0.1 * tol, 0.1 * smallest_move
         required = SUFFICIENT_DECREASE * float(np.sum(descent * descent))
         if required == 0:
             state.converged = True
@@ -145,8 +158,8 @@ def minimize(
         E_next = problem.combine(E, a, EQ, b)
         if problem.value(E_next) > average - tau * required:
             value_at = problem.along(E, EQ)
-            for _ in range(MAX_TRIALS - 1):
-                tau *= BACKTRACKING
+            for shorter in _shorter_steps(tau, smallest_step):
+                tau = shorter
                 a, b = curve.coefficients(tau)
                 if value_at(a, b) <= average - tau * required:
                     break
@@ -161,11 +174,10 @@ def minimize(
         state.values.append(float(value))
         if callback is not None:
             callback(iteration, state)
-        if abs(previous - value) / (abs(previous) + 1) < tol:
-            if iteration > 2:
-                state.converged = True
-                break
-            tol *= 0.1
+        settled = abs(previous - value) / (abs(previous) + 1) < tol
+        if settled and iteration > 2:
+            state.converged = True
+            break
         # Zhang–Hager: compare with a decaying average of the values so far, not with the last one.
         weight, kept = AVERAGING * weight + 1, AVERAGING * weight
         average = (kept * average + value) / weight
@@ -224,6 +236,15 @@ def _complement(P: NDArray, H: NDArray) -> tuple[NDArray, NDArray]:
             pass
     basis, R = np.linalg.qr(np.hstack((P, H)))
     return basis[:, d:], R[d:, d:]
+
+
+def _shorter_steps(tau: float, smallest: float) -> Iterator[float]:
+    """Yield the steps of all trials after the first; the last is the first that is at most ``smallest``."""
+    for _ in range(MAX_TRIALS - 1):
+        if tau <= smallest:
+            return
+        tau *= BACKTRACKING
+        yield tau
 
 
 def _barzilai_borwein(moved: NDArray, turned: NDArray, iteration: int) -> float:

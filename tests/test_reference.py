@@ -6,10 +6,10 @@ from sklearn.utils.random import sample_without_replacement
 
 from flrml import BinaryRows, decompose, stiefel
 from flrml.loss import LossRows
-from flrml.reference import CenteredRows, ReferenceLoss, ReferenceMFLRML
+from flrml.reference import CenteredRows, ReferenceFLRML, ReferenceLoss, ReferenceMFLRML
 from flrml.rows import cross_gram, fingerprint, gram, gram_of_columns, product, product_transposed
 from flrml.triplets import contrast_matrix, draw_triplets, triplet_counts
-from tests.literal import z_by_loops
+from tests.literal import authors_search, z_by_loops
 
 
 def rows(kind):
@@ -74,6 +74,42 @@ def test_the_margin_comes_from_a_hundred_samples():
     loss = reference_loss(n=150)[0]
     assert len(np.unique(loss.margin_rows)) == 100
     assert reference_loss(n=90)[0].margin_rows is None
+
+
+class InCoordinates:
+    """A loss as a function of P itself."""
+
+    def __init__(self, loss):
+        self.loss = loss
+
+    def value(self, P):
+        return self.loss.value(self.loss.image(P))
+
+    def accept(self, P):
+        return self.loss.accept(self.loss.image(P))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_descent_is_that_of_the_authors_and_goes_on_after_a_null_step(seed):
+    def start():
+        random, y = np.random.RandomState(seed), np.arange(300) % 5
+        centres = 2 * random.standard_normal((5, 200))[y] * (random.random_sample((300, 200)) < 0.1)
+        spectrum = decompose(normalize(centres + 0.4 * random.standard_normal((300, 200))))
+        T = draw_triplets(y, 5, seed)
+        loss = ReferenceLoss(LossRows(spectrum, contrast_matrix(*triplet_counts(T, 300))), 1.0, random)
+        P = np.vstack((stiefel.random_point(20, 20, random), np.zeros((spectrum.rank - 20, 20))))
+        loss.start(loss.image(P))
+        return loss, P
+
+    loss, P = start()
+    values, steps, trials = authors_search(InCoordinates(loss), P)
+    assert trials[1] == 15
+    assert steps[1] < 1e-10 < 1e-1 < steps[2]
+    loss, P = start()
+    found = ReferenceFLRML.search(loss, P)
+    # The move of a null step has few correct digits, and the next step is computed from it.
+    np.testing.assert_allclose(found.steps, steps, rtol=1e-2)
+    np.testing.assert_allclose(found.values, values, rtol=1e-3)
 
 
 def dense_reference_step(X, T, random, d):

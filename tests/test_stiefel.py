@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flrml import stiefel
+from tests.literal import authors_search
 
 
 class Plain:
@@ -140,6 +141,18 @@ def test_null_steps_are_iterations_without_a_sufficient_decrease():
     assert stiefel.minimize(plain, random_point(8, 2), max_iter=3, tol=0).null_steps == 0
     misled = Misled(plain.function, plain.gradient)
     assert stiefel.minimize(misled, random_point(8, 2), max_iter=3, tol=0).null_steps == 3
+
+
+def test_the_smallest_step_ends_a_line_search_and_the_smallest_move_the_descent():
+    """Where the function is so steep that sensible steps are below the smallest one."""
+    S = np.diag(np.linspace(1e10, 5e10, 9))
+    problem, start = Plain(lambda P: np.sum(P * (S @ P)), lambda P: 2 * S @ P), random_point(9, 2)
+    values, steps, _ = authors_search(problem, start, max_iter=200, ftol=0, xtol=1e-2)
+    found = stiefel.minimize(problem, start, max_iter=200, tol=0, smallest_step=1e-10, smallest_move=1e-2)
+    assert found.converged
+    assert 3 < len(found.steps) < 200
+    np.testing.assert_allclose(found.steps, steps, rtol=1e-6)
+    np.testing.assert_allclose(found.values, values, rtol=1e-6)
 
 
 @pytest.mark.parametrize("shortest", [0.5, 1e-3, 1e-9])

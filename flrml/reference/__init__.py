@@ -33,6 +33,8 @@ __all__ = [
 ]
 
 MARGIN_SAMPLES = 100
+SMALLEST_STEP = 1e-10
+SMALLEST_MOVE = 1e-6
 
 
 class ReferenceLoss(MarginLoss):
@@ -41,7 +43,8 @@ class ReferenceLoss(MarginLoss):
     * The margin comes from 100 random samples; the paper takes the mean over all.
     * The gradient belongs to the active set before the step: the code refreshes λ after it.
     * From the first step on, trials are compared with the hinge sum; the paper compares values of f. The
-      hinge sum is lower, so that later trials fail and shrink to null steps, which count as convergence.
+      hinge sum is lower, so that later trials fail and shrink to null steps, which count as convergence
+      from the third iteration on.
     """
 
     def __init__(self, rows: LossRows, margin_ratio: float = 1.0, random: np.random.RandomState | None = None):
@@ -70,8 +73,10 @@ class ReferenceLoss(MarginLoss):
 class ReferenceFLRML(FLRML):
     """FLRML as in the authors' code.
 
-    Parameters and attributes are those of :class:`flrml.FLRML`. Two departures: the SVD is that of
-    :class:`CenteredRows`, from :func:`decompose_centered`, and the loss is :class:`ReferenceLoss`.
+    Parameters and attributes are those of :class:`flrml.FLRML`. Three departures: the SVD is that of
+    :class:`CenteredRows`, from :func:`decompose_centered`; the loss is :class:`ReferenceLoss`; and a line search
+    ends at a step of 1e-10. Such a step is small, but not lost in rounding, so that the next one has a sensible
+    length and the descent goes on.
 
     See Also
     --------
@@ -79,6 +84,9 @@ class ReferenceFLRML(FLRML):
     """
 
     loss: ClassVar[type[MarginLoss]] = ReferenceLoss
+    search: ClassVar[Callable[..., stiefel.Minimum]] = staticmethod(
+        partial(stiefel.minimize, smallest_step=SMALLEST_STEP, smallest_move=SMALLEST_MOVE)
+    )
     decomposed_rows: ClassVar[type[RowOperator] | None] = CenteredRows
     smallest_singular_value: ClassVar[float] = SMALLEST_SINGULAR_VALUE
 

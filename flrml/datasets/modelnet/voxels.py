@@ -33,26 +33,40 @@ def fit_into_cube(points: np.ndarray) -> tuple[np.ndarray, float]:
 def voxelize(vertices: np.ndarray, faces: np.ndarray, size: int, n_poses: int, fill: str) -> list[np.ndarray]:
     """Return the cells that a mesh occupies in each of the poses, which are evenly spread over a full turn.
 
-    These are the cells that its surface intersects and, if ``fill`` is ``solid``, those that it encloses.
+    These are the cells that its surface intersects and, if ``fill`` is ``solid``, those that it encloses. Poses a
+    quarter turn apart have the same cells, permuted, and are computed once.
     """
-    from scipy import ndimage  # slow to import
-
     centre, scale = fit_into_cube(vertices)
     model = (vertices - centre) * scale
+    same: dict[int, int] = {}  # the first of the poses that are quarter turns of one another
+    for pose in range(n_poses):
+        same.setdefault(4 * pose % n_poses, pose)
+    first_poses, grids = list(same.values()), {}
     # Several poses of a coarse mesh share one long row of cubes: fewer and larger steps.
     n_together = max(1, TRIANGLES_TOGETHER // len(faces))
-    cells = []
-    for first in range(0, n_poses, n_together):
-        poses = range(first, min(first + n_together, n_poses))
+    for first in range(0, len(first_poses), n_together):
+        poses = first_poses[first : first + n_together]
         turned = [np.column_stack((model[:, :2] @ rotation(pose, n_poses).T, model[:, 2])) for pose in poses]
         corners = (np.stack(turned) + 0.5) * size
         corners[:, :, 0] += size * np.arange(len(poses))[:, None]
         offsets = len(vertices) * np.arange(len(poses))[:, None, None]
         shape = (len(poses) * size, size, size)
         row = mark_mesh(corners.reshape(-1, 3), (faces + offsets).reshape(-1, 3), shape)
-        for grid in row.reshape(len(poses), size, size, size):
-            cells.append(cells_of(ndimage.binary_fill_holes(grid) if fill == "solid" else grid))
+        for pose, grid in zip(poses, row.reshape(len(poses), size, size, size), strict=True):
+            grids[pose] = fill_enclosed(grid) if fill == "solid" else grid
+    cells = []
+    for pose in range(n_poses):
+        first = same[4 * pose % n_poses]
+        cells.append(cells_of(np.rot90(grids[first], 4 * pose // n_poses - 4 * first // n_poses)))
     return cells
+
+
+def fill_enclosed(grid: np.ndarray) -> np.ndarray:
+    """Return a grid with the cells that it encloses: those from which no empty cells lead out of the cube."""
+    from scipy import ndimage  # slow to import
+
+    regions, _ = ndimage.label(~np.pad(grid, 1))  # a third of the time of binary_fill_holes
+    return (regions != regions[0, 0, 0])[1:-1, 1:-1, 1:-1]
 
 
 def cells_of(grid: np.ndarray) -> np.ndarray:

@@ -90,13 +90,20 @@ def test_poses_together_are_the_single_ones(monkeypatch):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("size", [15, 16])
-def test_a_quarter_turn_is_that_of_numpy(size):
+@pytest.mark.parametrize(("size", "n_poses"), [(15, 12), (16, 12), (15, 2), (16, 5)])
+@pytest.mark.parametrize("fill", ["surface", "solid"])
+def test_a_pose_is_that_of_the_turned_mesh(size, n_poses, fill):
     rng = np.random.default_rng(1)
     vertices, faces = rng.normal(size=(12, 3)), rng.integers(0, 12, (9, 3))
-    grids = [dense(cells, size) for cells in voxelize(vertices, faces, size, 12, "surface")]
-    for quarter in range(1, 4):
-        np.testing.assert_array_equal(grids[3 * quarter], np.rot90(grids[0], quarter, axes=(0, 1)))
+    reach = np.abs(vertices).max(axis=0).max()
+    # Isolated corners that give the mesh the same centre in every pose.
+    vertices = np.concatenate((vertices, reach * np.array([[2, 0, 1], [-2, 0, -1], [0, 2, 1], [0, -2, -1]])))
+    for pose, cells in enumerate(voxelize(vertices, faces, size, n_poses, fill)):
+        turned = np.column_stack((vertices[:, :2] @ rotation(pose, n_poses).T, vertices[:, 2]))
+        centre, scale = fit_into_cube(vertices)
+        grid = mark_mesh(((turned - centre) * scale + 0.5) * size, faces, (size, size, size))
+        expected = ndimage.binary_fill_holes(grid) if fill == "solid" else grid
+        np.testing.assert_array_equal(dense(cells, size), expected)
 
 
 def test_a_quarter_turn_of_a_grid_is_that_of_numpy():
