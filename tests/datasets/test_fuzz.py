@@ -21,6 +21,7 @@ from sklearn.datasets import dump_svmlight_file
 from flrml.datasets import open_groups, open_split, prepare
 from flrml.datasets.modelnet.off import parse_off
 from flrml.datasets.modelnet.shapes import make_mesh
+from flrml.datasets.modelnet.source import CLASSES10
 from flrml.datasets.modelnet.voxels import voxelize
 from flrml.datasets.store import verify
 from flrml.datasets.text import parse_tab
@@ -108,7 +109,7 @@ MAT = {"fea": sp.csc_matrix(X), "gnd": Y.reshape(-1, 1)}
 SPARSE = written(lambda file: sp.save_npz(file, sp.csr_matrix(X)))
 GRID = np.random.default_rng(0).integers(0, 2, (4, 5, 5, 5), np.int32)
 GRIDS = {"X_train": GRID, "y_train": np.arange(4) % 2, "X_test": GRID[:2], "y_test": np.arange(2)}
-MESHES = {f"ModelNet10/{k}/{p}/{k}_1.off": off(i) for i, k in enumerate("ab") for p in ("train", "test")}
+MESHES = {f"ModelNet10/{k}/{p}/1.off": off(i) for i, k in enumerate(CLASSES10) for p in ("train", "test")}
 IMAGES = np.zeros((N, 28, 28), np.uint8)
 IMAGES[:, 3:9, 3:9] = 7
 IDX = bytes((0, 0, 8, 3)) + b"".join(n.to_bytes(4, "big") for n in IMAGES.shape) + IMAGES.tobytes()

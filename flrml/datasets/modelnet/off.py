@@ -3,6 +3,8 @@
 trimesh reads them too, but would be one more dependency, and accepts files that lack faces.
 """
 
+import re
+
 import numpy as np
 
 from flrml.exceptions import DatasetError
@@ -19,10 +21,19 @@ def parse_off(content: bytes, origin: str) -> tuple[np.ndarray, np.ndarray]:
         raise DatasetError(f"{origin}: not a usable OFF file ({error}); fetch or export it again") from error
 
 
+def check_off(content: bytes, origin: str) -> None:
+    """Refuse what `parse_off` refuses, but parse only files that have fewer lines than vertices and faces."""
+    counts = re.match(rb"OFF\s*(\d+)\s+(\d+)\s", content)
+    if counts is None or content.count(b"\n") < int(counts[1]) + int(counts[2]) + 2:
+        parse_off(content, origin)
+
+
 def _parse(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     if b"#" in content:
         content = b"\n".join(line.partition(b"#")[0] for line in content.split(b"\n"))
     tokens = content.split()
+    if tokens[:1] == [b"ply"]:
+        raise ValueError("it is a PLY file; convert it to OFF")
     if not tokens or not tokens[0].startswith(b"OFF"):
         raise ValueError("it does not start with OFF")
     tokens[:1] = [tokens[0][3:]] if len(tokens[0]) > 3 else []
