@@ -22,15 +22,19 @@ class Sweep:
         Type of the values.
     along : bool
         Whether accuracy is measured along the mini-batches, or only at the end.
+    retrieval : bool
+        Whether retrieval is scored too.
     """
 
     parameter: str
     values: str
     parse: type
     along: bool = False
+    retrieval: bool = False
 
 
 SWEEPS = {
     "margin": Sweep("margin_ratio", "ratios", float),
     "batches": Sweep("batch_triplets", "sizes", int, along=True),
+    "directions": Sweep("n_components", "sizes", int, retrieval=True),
 }

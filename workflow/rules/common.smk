@@ -122,6 +122,14 @@ def grown_run(wildcards):
     return run_settings(chosen["dataset"], wildcards.method, **growth)
 
 
+def followed_run(wildcards):
+    """Return what identifies the trainings that are followed per iteration: those of the tables with one seed."""
+    names = ("flrml", "flrml-reference", "flrml-ridge")
+    parameters = {name: run_settings(wildcards.dataset, name)["parameters"] for name in names}
+    run = {"dataset": wildcards.dataset, "parameters": parameters, "seed": config["seeds"][0]}
+    return run | {"n_neighbors": config["n_neighbors"], "ridges": FIGURE_SETTINGS["iterations"]["ridges"]}
+
+
 def report_sources(entry):
     """Return the source files of a figure or table, and of the claims if it shows any."""
     claims = ["pipeline.report.claims"] if any(claim.figure == entry.name for claim in CLAIMS) else []

@@ -52,6 +52,7 @@ rule iterations:
     """Follow FLRML, its reference form and RidgeFLRML per iteration on a data set."""
     input:
         meta=prepared_meta,
+        triplets=f"{RESULTS}/triplets/{{dataset}}/seed{config['seeds'][0]}.npy",
         plain=lambda wildcards: spectrum_file(wildcards.dataset, "flrml"),
         centered=lambda wildcards: spectrum_file(wildcards.dataset, "flrml-reference"),
         code=sources("pipeline.stages.iterations", "flrml", "reference", "ridge.estimator"),
@@ -67,12 +68,7 @@ rule iterations:
         mem_mb=memory_of_training,
         runtime=minutes_of(lambda wildcards: 4),
     params:
-        run=lambda wildcards: run_settings(
-            wildcards.dataset,
-            "flrml-ridge",
-            n_neighbors=config["n_neighbors"],
-            ridges=FIGURE_SETTINGS["iterations"]["ridges"],
-        ),
+        run=followed_run,
         limits=LIMITS | {"minutes": 4 * LIMITS["minutes"]},
     script:
         "../scripts/iterations.py"

@@ -15,15 +15,13 @@ from sklearn.utils._param_validation import InvalidParameterError
 from flrml.datasets import REGISTRY
 from flrml.datasets.options import resolve as resolve_options
 from flrml.datasets.registry import find_dataset
-from flrml.flrml import FLRML
 from flrml.methods import METHODS, add_methods, build, suggest
-from flrml.mflrml import MFLRML
 from flrml.pipeline.config.expansion import expand
+from flrml.pipeline.naming import SWEEPS, Sweep
 from flrml.pipeline.report.catalog import FIGURES
 
 MOST_VALUES, MOST_COMBINATIONS = 100_000, 1000
 LONGEST_TEXT, LONGEST_NAME = 1000, 200  # of a text, and of the name of a file or folder
-SWEPT_BASE: dict[str, type] = {"margin": FLRML, "batches": MFLRML}
 TRUTH = {"true": True, "True": True, "false": False, "False": False}  # on the command line
 
 
@@ -193,7 +191,7 @@ def _check_names(config: dict[str, Any]) -> None:
             raise ConfigError(f"methods.{name}: {error}") from None
     for figure, settings in config["figures"].items():
         for place, methods in _mentioned(settings, "methods"):
-            _check_swept(f"figures.{figure}{place}", methods, SWEPT_BASE.get(figure))
+            _check_swept(f"figures.{figure}{place}", methods, SWEEPS.get(figure))
     _check_parameters(config)
     for figure, settings in config["figures"].items():
         for place, names in _mentioned(settings, "datasets", "dataset"):
@@ -254,9 +252,9 @@ def used_methods(config: dict[str, Any]) -> set[str]:
     return drawn | {entry["method"] for entry in config["methods"].values()}
 
 
-def _check_swept(place: str, methods: list[str], base: type | None) -> None:
-    """Check that methods exist and, for a sweep, that they have its parameter and take a callback."""
-    allowed = [name for name, method in METHODS.items() if base is None or issubclass(method.estimator, base)]
+def _check_swept(place: str, methods: list[str], sweep: Sweep | None) -> None:
+    """Check that methods exist and, for a sweep, that they have its parameter."""
+    allowed = [name for name, method in METHODS.items() if sweep is None or sweep.parameter in method.accepts]
     for name in methods:
         if name not in allowed:
             what = "unknown method" if name not in METHODS else "method without this parameter"

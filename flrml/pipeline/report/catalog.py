@@ -140,6 +140,31 @@ FIGURES = _by_name(
         },
     ),
     Figure(
+        "directions",
+        "Number of directions",
+        "figures.retrieval.draw_directions",
+        ("directions", "all_runs"),
+        "Recall at 1 and MAP@R against the number of directions d, side by side for each data set: mean over "
+        "repeats; the band is one standard deviation. The dotted line is cosine on X.",
+        _SWEEPS,
+        settings={
+            **_DATASETS,
+            "methods": _methods("svd", "flrml", "flrml-ridge"),
+            "sizes": _values("integer", [10, 20, 50, 100, 200], "Numbers of directions"),
+            **_REPEATS,
+        },
+        needs_svd=True,
+    ),
+    Figure(
+        "new_classes",
+        "New classes",
+        "figures.retrieval.draw_new_classes",
+        ("new_classes",),
+        "MAP@R against recall at 1 among rows of classes that are not trained on: mean over splits of the classes "
+        "and seeds; bars are one standard deviation. Dotted lines cross at cosine on X.",
+        _BEYOND,
+    ),
+    Figure(
         "growth",
         "Growth",
         "figures.beyond.draw_growth",
@@ -166,10 +191,10 @@ FIGURES = _by_name(
         "RidgeFLRML",
         "figures.beyond.draw_iterations",
         ("iterations",),
-        "FLRML, the authors' code (reference) and RidgeFLRML per iteration or round: 5-NN accuracy above, with "
-        "cosine on X as a dotted line; below, the objective relative to the first one, for RidgeFLRML the mean "
-        "hinge before each round. On the right, the accuracy of RidgeFLRML against the ridge g, from whitening to "
-        "the unsupervised form.",
+        "A column per data set. FLRML, the authors' code (reference) and RidgeFLRML per iteration or round: 5-NN "
+        "accuracy, with cosine on X as a dotted line; the objective relative to the first one, for RidgeFLRML the "
+        "mean hinge before each round. Below, accuracy against the ridge g of RidgeFLRML, from whitening to the "
+        "unsupervised form.",
         _BEYOND,
         settings={
             **_DATASETS,
@@ -199,6 +224,7 @@ TABLES = _by_name(
         ("runs", "margin", "batches", "growth", "iterations", "svd"),
         "A row per claim of the paper's sections 3 and 4; columns for its section, the claim, the measurement of "
         "this experiment and the verdict.",
+        needs="registered",
     ),
     Entry(
         "reproduction",
@@ -233,6 +259,14 @@ TABLES = _by_name(
         "method and a column per data set. Test parts are not used.",
     ),
     Entry(
+        "retrieval",
+        "Retrieval",
+        "comparison.retrieval_table",
+        ("all_runs",),
+        "Recall at 1 and MAP@R, the mean average precision at the number R of rows of the query's class: a row per "
+        "method, columns for both on each data set; mean and standard deviation over splits and seeds.",
+    ),
+    Entry(
         "memory",
         "Memory",
         "comparison.memory_table",
@@ -246,7 +280,7 @@ TABLES = _by_name(
         ("growth",),
         "Complexity per iteration, a row per method: columns for the time and the sizes of variable and constant "
         "as the paper's Table 2 states them, for ours if they differ, and for measured exponents.",
-        needs="runs",
+        needs="registered",
     ),
     Entry(
         "datasets",

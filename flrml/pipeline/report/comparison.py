@@ -1,6 +1,6 @@
 """The tables of the experiment: the paper's Tables 1 to 4 with ours, a summary, memory, reproduction and splits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,10 @@ from flrml.pipeline.report.table import Cell, Table, figures, minus
 
 NOTE = (
     "Accuracy in per cent, in brackets the paper's and the difference to it; training time in seconds, in brackets "
-    "the paper's and ours as a multiple of it, measured on another machine. M: out of memory, T: out of time, "
-    "E: no finite non-zero solution, F: failed. Bold: the best of a column; *: bold in the paper."
+    "the paper's and ours as a multiple of it, measured on another machine. M: out of memory (16 GB in the paper, "
+    "the limit of the configuration here), T: out of time, E: no finite non-zero solution, F: failed. Mean rank: "
+    "of the accuracy among all but controls, over the data sets, in brackets the paper's on the same ones. "
+    "Methods that did not end come last. Bold: the best of a column; *: bold in the paper."
 )
 PRINTED: dict[int, dict[str, Any]] = {3: paper.WITH_SVD, 4: paper.WITHOUT_SVD}
 PRINTED_DATASETS = {3: paper.WITH_SVD_DATASETS, 4: paper.WITHOUT_SVD_DATASETS}
@@ -76,7 +78,7 @@ def with_svd_table(results: Results) -> Table:
     """Return the paper's Table 3, methods on an SVD, with ours, and the seconds of each SVD."""
     table = _comparison(results, 3)
     printed = dict(zip(paper.WITH_SVD_DATASETS, paper.SVD_SECONDS, strict=True))
-    row = [Cell("t_svd")]
+    row = [Cell("t_svd"), Cell("")]
     names, absent = _columns(results, 3)
     for dataset, name in (names | absent).items():
         ours = next((results.svd[dataset, kind] for kind in KINDS if (dataset, kind) in results.svd), None)
@@ -110,7 +112,12 @@ def _comparison(results: Results, number: int) -> Table:
     runs = by(listed.runs, "method", "dataset")
     accuracies, seconds = listed.means("accuracy"), compared.means("train_seconds")
     names, absent = _columns(results, number)
-    head = ["method"]
+    found_on = by(compared.runs, "dataset", "method")
+    ranks = _mean_ranks(
+        {on: {name: mean(runs, "accuracy") for name, runs in of.items()} for on, of in found_on.items()}
+    )
+    printed_ranks = _printed_ranks(number, names.values())
+    head = ["method", "mean rank"]
     for dataset, name in names.items():
         head += [f"{dataset} ({name or 'not the paper’s'}) %", f"{dataset} s"]
     for dataset, name in absent.items():
@@ -118,6 +125,8 @@ def _comparison(results: Results, number: int) -> Table:
     rows = []
     for name in sorted((name for name in METHODS if name in runs), key=lambda name: METHODS[name].control):
         row = [Cell(title(name) + (" (control)" if METHODS[name].control else ""))]
+        theirs = f" ({printed_ranks[printed]:.1f})" if (printed := METHODS[name].paper) in printed_ranks else ""
+        row.append(Cell(f"{ranks[name]:.1f}{theirs}" if name in ranks else "", _is_best(name, ranks, min)))
         for dataset, printed_name in (names | absent).items():
             printed, bold = printed_cell(number, METHODS[name].paper, printed_name)
             found = runs[name].get(dataset, [])
@@ -127,6 +136,29 @@ def _comparison(results: Results, number: int) -> Table:
             ]
         rows.append(row)
     return Table(head, rows, NOTE)
+
+
+def _mean_ranks(accuracies: dict[str, dict[str, float | None]]) -> dict[str, float]:
+    """Return the mean over data sets of the rank of each method's accuracy; None comes last, equal ones share."""
+    ranks: dict[str, list[float]] = {}
+    for of_dataset in accuracies.values():
+        values = {method: -1.0 if value is None else value for method, value in of_dataset.items()}
+        for method, value in values.items():
+            above, equal = (sum(map(better, values.values())) for better in (value.__lt__, value.__eq__))
+            ranks.setdefault(method, []).append(above + (1 + equal) / 2)
+    return {method: float(np.mean(found)) for method, found in ranks.items()}
+
+
+def _printed_ranks(number: int, datasets: Iterable[str]) -> dict[str, float]:
+    """Return the mean ranks in one of the paper's tables, over those of its data sets."""
+    cells = {name: {row: printed_cell(number, row, name)[0] for row in PRINTED[number]} for name in datasets}
+    return _mean_ranks(
+        {
+            name: {row: cell[0] if isinstance(cell, tuple) else None for row, cell in of_dataset.items()}
+            for name, of_dataset in cells.items()
+            if name in PRINTED_DATASETS[number]
+        }
+    )
 
 
 def memory_table(results: Results) -> Table:
@@ -215,19 +247,38 @@ def reproduction_table(results: Results) -> Table:
 
 def splits_table(results: Results) -> Table:
     """Return mean and deviation of the accuracy over splits and seeds, a row per method, a column per data set."""
-    named = [run | {"dataset": run["study"] or run["dataset"], "method": run["label"]} for run in results.runs]
-    shown = Results(runs=named)
-    runs, accuracies = by(shown.runs, "method", "dataset"), shown.means("accuracy")
+    return _study(results, {"": "accuracy"}, "5-NN accuracy in per cent on rows held out")
+
+
+def retrieval_table(results: Results) -> Table:
+    """Return retrieval scores, a row per method, with means and deviations over splits and seeds."""
+    scores = {" recall@1": "recall_at_1", " MAP@R": "map_at_r"}
+    return _study(
+        results, scores, "In per cent. Test rows search the training rows, those of new classes one another"
+    )
+
+
+def _study(results: Results, scores: dict[str, str], meaning: str) -> Table:
+    """Return mean and deviation of scores over splits and seeds, a row per method, columns per data set."""
+    shown = results.studies
+    runs, means = by(shown.runs, "method", "dataset"), {score: shown.means(score) for score in scores.values()}
     rows = []
     for label, of_label in runs.items():
-        row = [Cell(title(label) if label in METHODS else label)]
+        row = [Cell(title(label))]
         for dataset in shown.datasets:
-            text = _accuracy(of_label.get(dataset, []), None, False)
-            row.append(Cell(text, _is_best(label, accuracies.get(dataset, {}))))
+            for score in scores.values():
+                text = _percent(of_label.get(dataset, []), score)
+                row.append(Cell(text, _is_best(label, means[score].get(dataset, {}))))
         rows.append(row)
     count = max((len(found) for of_label in runs.values() for found in of_label.values()), default=0)
-    note = f"5-NN accuracy in per cent on rows held out: mean and deviation of up to {count} runs; bold: best."
-    return Table(["method", *shown.datasets], rows, note)
+    head = [f"{dataset}{name}" for dataset in shown.datasets for name in scores]
+    return Table(["method", *head], rows, f"{meaning}: mean and deviation of up to {count} runs; bold: best.")
+
+
+def _percent(found: list[Record], score: str) -> str:
+    """Return the mean of a score in per cent, ± its standard deviation over runs, or the letter."""
+    values = [100 * result[score] for result in found if result["outcome"] == "ok"]
+    return f"{np.mean(values):.1f}" + f" ± {np.std(values):.1f}" * (len(values) > 1) if values else _letter(found)
 
 
 def _paper_name(dataset: str) -> str:
@@ -247,11 +298,9 @@ def _accuracy(found: list[Record], printed: Any, bold: bool) -> str:
     """Mean accuracy, ± its standard deviation over seeds, or the letter; the paper's figure in brackets."""
     theirs = printed[0] if isinstance(printed, tuple) else printed
     mark = f"{theirs}{'*' if bold else ''}"
-    ours = mean(found, "accuracy")
+    ours, text = mean(found, "accuracy"), _percent(found, "accuracy")
     if ours is None:
-        return (_letter(found) or ("–" if theirs else "")) + (f" ({mark})" if theirs else "")
-    values = [100 * result["accuracy"] for result in found if result["outcome"] == "ok"]
-    text = f"{100 * ours:.1f}" + (f" ± {np.std(values):.1f}" if len(values) > 1 else "")
+        return (text or ("–" if theirs else "")) + (f" ({mark})" if theirs else "")
     if isinstance(theirs, float):
         return f"{text} ({mark}, {minus(f'{100 * ours - theirs:+.1f}')})"
     return f"{text} ({theirs})" if theirs else text

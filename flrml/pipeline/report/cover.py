@@ -14,17 +14,20 @@ STYLE = (
 )
 
 
-def write_cover(path: str | Path, experiment: str, summary: str | Path, claims: str | Path) -> None:
+def write_cover(path: str | Path, experiment: str, summary: str | Path, claims: str | Path | None) -> None:
     """Write the cover of the report in reStructuredText: the tables ``summary`` and ``claims``, given as CSV."""
-    checked = _rows(claims)
+    checked = _rows(claims) if claims else []
     tested = [row for row in checked if row[-1] != UNTESTED]
+    measured = [
+        "What the paper claims, and what this experiment measures "
+        f"({len(checked) - len(tested)} further claims cannot be tested with its runs):",
+        _table(tested, "8 30 50 12"),
+    ]
     parts = [
         f".. raw:: html\n\n   {STYLE}",
         f"Experiment **{experiment}**: 5-NN accuracy on the test parts, and seconds of training.",
         _table(_rows(summary)),
-        "What the paper claims, and what this experiment measures "
-        f"({len(checked) - len(tested)} further claims cannot be tested with its runs):",
-        _table(tested, "8 30 50 12"),
+        *(measured if checked else []),
         "Figures and tables are in the menu; tables are sorted by a click on the head of a column.",
     ]
     with atomic_write(path) as beside:

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from flrml.datasets.registry import REGISTRY
+from flrml.datasets.splitting import has_new_classes
 from flrml.methods import METHODS, Method
 from flrml.pipeline.config.expansion import methods_on
 from flrml.pipeline.config.resolve import used_methods
@@ -114,6 +115,12 @@ def _runs(config: Config) -> list[str]:
     return _paths(config, _own_runs(config))
 
 
+def _registered(config: Config) -> list[str]:
+    """Return those of the runs that are on data sets of the registry, not the user's own."""
+    own = {name for name, dataset in config["datasets"].items() if dataset["source"] not in REGISTRY}
+    return _paths(config, [pair for pair in _own_runs(config) if pair[0] not in own])
+
+
 def _paper_runs(config: Config) -> list[str]:
     """Return those of the runs that are on data sets of the paper."""
     sources = {name: dataset["source"] for name, dataset in config["datasets"].items()}
@@ -123,7 +130,20 @@ def _paper_runs(config: Config) -> list[str]:
 
 def _studies(config: Config) -> list[str]:
     """Return the metrics of runs on splits, and of methods under other names."""
-    return sorted({path for name in config["datasets"] for path in run_files(config, name)} - set(_runs(config)))
+    return sorted(set(_all_runs(config)) - set(_runs(config)))
+
+
+def _all_runs(config: Config) -> list[str]:
+    """Return the metrics of all runs, under any name and on splits too."""
+    return [path for name in config["datasets"] for path in run_files(config, name)]
+
+
+def _new_classes(config: Config) -> list[str]:
+    """Return those of the runs whose test rows are of new classes."""
+    chosen = {
+        name for name, dataset in config["datasets"].items() if has_new_classes(dataset["options"].get("split"))
+    }
+    return [path for name in chosen for path in run_files(config, name)]
 
 
 def _descents(config: Config) -> list[str]:
@@ -156,11 +176,15 @@ def _metas(config: Config) -> list[str]:
 
 KINDS: dict[str, Callable[[Config], list[str]]] = {
     "runs": _runs,
+    "registered": _registered,
     "paper_runs": _paper_runs,
     "studies": _studies,
+    "all_runs": _all_runs,
+    "new_classes": _new_classes,
     "descents": _descents,
     "margin": partial(sweep_files, sweep="margin"),
     "batches": partial(sweep_files, sweep="batches"),
+    "directions": partial(sweep_files, sweep="directions"),
     "growth": _growth,
     "iterations": _iterations,
     "svd": _svd,

@@ -22,6 +22,7 @@ class Results:
     # Sweeps in the order of the swept parameter, without repeats that did not finish.
     margin: list[Record] = field(default_factory=list)
     batches: list[Record] = field(default_factory=list)
+    directions: list[Record] = field(default_factory=list)
     growth: list[Record] = field(default_factory=list)
     iterations: list[Record] = field(default_factory=list)  # those that finished
     metas: dict[str, Record] = field(default_factory=dict)  # by data set
@@ -44,9 +45,10 @@ class Results:
 
         metas, svd = ([Path(path) for path in paths.get(kind, ())] for kind in ("metas", "svd"))
         return cls(
-            runs=records("runs", "paper_runs", "studies", "descents"),
+            runs=records("runs", "paper_runs", "studies", "all_runs", "new_classes", "descents"),
             margin=_points(records("margin"), "margin_ratio"),
             batches=_points(records("batches"), "batch_triplets"),
+            directions=_points(records("directions"), "n_components"),
             growth=records("growth"),
             iterations=[result for result in records("iterations") if result["outcome"] == "ok"],
             metas={path.parent.name: read_json(path) for path in metas},
@@ -69,6 +71,13 @@ class Results:
     def paper_names(self) -> dict[str, str]:
         """Name in the paper of each data set that is the paper's own."""
         return {name: meta["paper"]["name"] for name, meta in self.metas.items() if meta["paper"]}
+
+    @property
+    def studies(self) -> "Results":
+        """The runs under the names of the configuration, with the splits of a data set together."""
+        return Results(
+            [run | {"dataset": run["study"] or run["dataset"], "method": run["label"]} for run in self.runs]
+        )
 
     def means(self, quantity: str) -> dict[str, dict[str, float]]:
         """Return the mean of a quantity over seeds, by data set and method."""
@@ -93,8 +102,8 @@ def load_function(path: str) -> Callable:
 
 
 def title(method: str) -> str:
-    """Return the name of a method in figures and tables."""
-    return METHODS[method].title
+    """Return the name of a method in figures and tables; other names of the configuration stay as they are."""
+    return METHODS[method].title if method in METHODS else method
 
 
 def by(records: Iterable[Record], first: str, second: str) -> dict[str, dict[str, list[Record]]]:

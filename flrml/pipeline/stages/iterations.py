@@ -27,20 +27,27 @@ ROUNDS = (0, 1, 2, 4, 7, 10)
 
 
 def follow_methods(
-    out: PathLike, *, data: PathLike, spectra: dict[str, PathLike], run: dict[str, Any], limits: dict[str, float]
+    out: PathLike,
+    *,
+    data: PathLike,
+    triplets: PathLike,
+    spectra: dict[str, PathLike],
+    run: dict[str, Any],
+    limits: dict[str, float],
 ) -> dict:
-    """Follow the three methods on one data set and write what they reach.
+    """Follow the three methods on one data set, in the trainings of the tables, and write what they reach.
 
     Parameters
     ----------
     out : path
         Where the result (.json) goes.
-    data : path
-        Prepared data set.
+    data, triplets : paths
+        Prepared data set, and its triplets.
     spectra : dict of paths
         Decompositions of the training rows, ``"plain"`` and ``"centered"``.
     run : dict
-        ``dataset``, ``parameters``, ``n_neighbors``, and the ``ridges`` at which RidgeFLRML is fitted.
+        ``dataset``, ``seed``, ``parameters`` by method, ``n_neighbors``, and the ``ridges`` at which RidgeFLRML is
+        fitted.
     limits : dict
         ``minutes`` and ``memory_mb`` of all the trainings together.
     """
@@ -49,12 +56,13 @@ def follow_methods(
     def work() -> dict:
         rows = PreparedRows.load(data, run["n_neighbors"])
         bound = {kind: bind_spectrum(path, rows.X, kind) for kind, path in spectra.items()}
+        drawn = np.load(triplets)
 
         def fit(method: str, *, callback: Any = None, **more: Any) -> Any:
-            given = {} if callback is None else {"callback": callback}
-            spectrum = bound[METHODS[method].spectrum_kind]
-            parameters = run["parameters"] | {"random_state": 0} | more
-            return timed_fit(method, parameters, rows.X, rows.y, spectrum=spectrum, groups=rows.groups, **given)[0]
+            given = {"spectrum": bound[METHODS[method].spectrum_kind], "triplets": drawn, "groups": rows.groups}
+            given |= {} if callback is None else {"callback": callback}
+            parameters = run["parameters"][method] | {"random_state": run["seed"]} | more
+            return timed_fit(method, parameters, rows.X, rows.y, **given)[0]
 
         def descend(method: str) -> dict:
             accuracies: list[float] = []
@@ -62,11 +70,8 @@ def follow_methods(
             return {"accuracies": accuracies, "objective": np.asarray(model.history_, dtype=float).tolist()}
 
         def by_retraction() -> list[float]:
-            accepted = {
-                name: value for name, value in run["parameters"].items() if name in METHODS["flrml"].accepts
-            }
-            model = RetractedFLRML(**accepted | {"random_state": 0, "tol": 0})
-            return model.fit(rows.X, rows.y, spectrum=bound["plain"]).history_.tolist()
+            model = RetractedFLRML(**run["parameters"]["flrml"] | {"random_state": run["seed"], "tol": 0})
+            return model.fit(rows.X, triplets=drawn, spectrum=bound["plain"]).history_.tolist()
 
         chosen = fit("flrml-ridge")
         form = {"within": chosen.within_, "local": chosen.local_}

@@ -60,7 +60,8 @@ def summary_lines(results: str, drawn: Iterable[str]) -> list[str]:
     logged = Path(results) / "mlflow.json"
     lines = []
     if found:
-        count = f"{found.count('figures')} figures and {found.count('tables')} tables"
+        counts = ((found.count(f"{kind}s"), kind) for kind in ("figure", "table"))
+        count = " and ".join(f"{number} {kind}{'s' * (number != 1)}" for number, kind in counts)
         lines.append(f"{count}: {results}/figures, {results}/tables")
     if logged.exists():
         runs = json.loads(logged.read_text())["runs"]

@@ -62,11 +62,6 @@ class PreparedRows:
         others = np.argsort(is_own, axis=1, kind="stable")[:, : min(k, len(groups) - largest)]
         return self.y_test[np.take_along_axis(indices, others, 1)], np.take_along_axis(distances, others, 1)
 
-    def accuracy(self, model: Any = None) -> float:
-        """Return the accuracy of nearest neighbours under a fitted model, or on the rows as they are."""
-        rows = self if model is None else self.embedded(model.transform)
-        return float(np.mean(majority_vote(*rows.neighbours()) == self.y_test))
-
     def retrieval(self, metric: str = "cosine", W: NDArray | None = None) -> dict[str, float]:
         """Return the retrieval scores; see :func:`flrml.retrieval_scores`."""
         X, X_test = (rows.compute() if is_dask(rows) else rows for rows in (self.X, self.X_test))
@@ -76,6 +71,11 @@ class PreparedRows:
         groups, largest = self._groups()
         k = [depth for depth in DEPTHS if depth <= len(groups) - largest]
         return retrieval_scores(X_test, self.y_test, k=k, groups=groups, metric=metric, W=W)
+
+    def accuracy(self, model: Any = None) -> float:
+        """Return the accuracy of nearest neighbours under a fitted model, or on the rows as they are."""
+        rows = self if model is None else self.embedded(model.transform)
+        return float(np.mean(majority_vote(*rows.neighbours()) == self.y_test))
 
     def _groups(self) -> tuple[NDArray, int]:
         """Return the groups of the test rows, one per row if there are none, and the size of the largest."""

@@ -55,8 +55,12 @@ def sweep_point(
     def train(seed: int) -> dict:
         parameters = run["parameters"] | {swept.parameter: value, "random_state": seed}
         if not swept.along:
-            model, seconds = timed_fit(run["method"], parameters, rows.X, rows.y, spectrum=bound)
-            return {"accuracy": rows.accuracy(model), "train_seconds": seconds, "n_iter": int(model.n_iter_)}
+            given = {"spectrum": bound, "groups": rows.groups}
+            model, seconds = timed_fit(run["method"], parameters, rows.X, rows.y, **given)
+            scores = {"accuracy": rows.accuracy(model)}
+            if swept.retrieval:
+                scores |= rows.embedded(model.transform).retrieval(METHODS[run["method"]].metric)
+            return scores | {"train_seconds": seconds, "n_iter": int(getattr(model, "n_iter_", 0))}
         accuracies: dict[int, float] = {}
 
         def evaluate(model: Any) -> None:

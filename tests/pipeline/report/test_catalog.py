@@ -18,6 +18,7 @@ CONTENTS = {
     "runs": [run("digits", "flrml", 0.9)],
     "margin": [point("digits", "margin_ratio", 1.0, [0.9])],
     "batches": [point("digits", "batch_triplets", 20, [0.6], batches=3)],
+    "directions": [point("digits", "n_components", 20, [0.6])],
     "growth": [growth(axis, "flrml", {100: 1.0, 200: 2.0}) for axis in "nD"],
     "iterations": [
         {

@@ -9,6 +9,7 @@ from flrml.pipeline.report.comparison import (
     dataset_table,
     memory_table,
     reproduction_table,
+    retrieval_table,
     splits_table,
     summary_table,
     with_svd_table,
@@ -61,6 +62,16 @@ def test_cells_hold_mean_deviation_and_the_papers_figure_with_the_difference(tab
     assert cells["FLRML"] == Cell("96.0 ± 0.5 (96.3, −0.3)", bold=True)
     assert cells["KISSME"] == Cell("50.0 (95.9, −45.9)")
     assert column(table, "m10-16 (M10-16) %")["FLRML"].text == "80.0 (83.4*, −3.4)"
+
+
+def test_mean_ranks_stand_beside_the_papers_on_the_same_data_sets(table):
+    ranks = {name: cell.text for name, cell in column(table, "mean rank").items()}
+    # On tdt2, RMML and LMNN did not end and share the third place; on the other two, FLRML is alone or first.
+    assert ranks["FLRML"] == "1.0 (2.0)", "third of seven on TDT2 and first on M10-16 in the paper"
+    assert ranks["LMNN"] == "2.8 (3.8)", "3.5 on tdt2 and 2 on m10-16; 1 and 6.5 in the paper"
+    assert ranks["KISSME"] == "2.0 (4.0)"
+    assert ranks["cosine on X (control)"] == ranks["t_svd"] == ""
+    assert column(table, "mean rank")["FLRML"].bold
 
 
 def test_seconds_stand_beside_the_papers_with_the_ratio(table):
@@ -127,7 +138,7 @@ def test_a_data_set_without_methods_of_the_table_has_no_column(results, table):
 
 def test_a_table_of_failures_alone_is_still_a_table(tmp_path):
     table = with_svd_table(read(tmp_path, runs=[run("digits", "flrml")]))
-    assert [[cell.text for cell in row] for row in table.rows] == [["FLRML", "E", ""], ["t_svd", "", ""]]
+    assert [[cell.text for cell in row] for row in table.rows] == [["FLRML", "1.0", "E", ""], ["t_svd", "", "", ""]]
 
 
 def test_complexity_has_the_printed_formula_ours_with_the_reason_and_the_measured_exponent(tmp_path):
@@ -179,6 +190,16 @@ def test_splits_have_mean_and_deviation_over_the_splits_of_a_data_set(tmp_path):
     table = splits_table(read(tmp_path, studies=runs))
     assert table.head == ["method", "digits"]
     assert table.rows == [[Cell("FLRML"), Cell("85.0 ± 5.0", bold=True)], [Cell("no-rounds"), Cell("70.0 ± 0.0")]]
+
+
+def test_retrieval_has_two_scores_per_data_set(tmp_path):
+    runs = [run("a", "flrml", accuracy, seed=seed) for seed, accuracy in enumerate((0.8, 0.9))]
+    table = retrieval_table(read(tmp_path, all_runs=[*runs, run("a", "lmnn", outcome="M", reason="large")]))
+    assert table.head == ["method", "a recall@1", "a MAP@R"]
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["FLRML", "75.0 ± 5.0", "42.5 ± 2.5"],
+        ["LMNN", "M", "M"],
+    ]
 
 
 def test_the_formats_hold_the_same(tmp_path):

@@ -12,6 +12,7 @@ from flrml.pipeline.report.figures import style
 from flrml.pipeline.report.figures.beyond import draw_growth, draw_iterations, draw_pareto
 from flrml.pipeline.report.figures.predictions import describe_predictions
 from flrml.pipeline.report.figures.printed import draw_batches, draw_convergence, draw_margin, draw_smoothing
+from flrml.pipeline.report.figures.retrieval import draw_directions, draw_new_classes
 from flrml.pipeline.report.figures.style import METHODS_IN_ORDER, method_style
 from flrml.pipeline.report.results import Results, load_function
 from tests.pipeline.results import growth, point, read, run
@@ -116,7 +117,35 @@ def test_every_method_has_a_style_of_its_own():
     assert method_style("new") == method_style("new") != method_style("newer")
 
 
-def test_iterations_follows_two_data_sets_and_sweeps_all(tmp_path, stem):
+def test_new_classes_have_mean_and_deviation_over_splits(tmp_path, stem):
+    contents = [
+        run(f"digits-split{split}", method, accuracy + split / 10, study="digits")
+        for method, accuracy in (("cosine", 0.5), ("flrml", 0.6))
+        for split in (0, 1)
+    ]
+    draw_new_classes(stem, read(tmp_path, new_classes=[*contents, run("digits-split0", "lmnn", study="digits")]))
+    rows = numbers(stem)
+    assert [(row["dataset"], row["method"], row["runs"]) for row in rows] == [
+        ("digits", "cosine", "2"),
+        ("digits", "flrml", "2"),
+    ]
+    assert float(rows[1]["mean recall_at_1"]) == pytest.approx(55)
+    assert float(rows[1]["mean map_at_r"]) == pytest.approx(32.5)
+    assert float(rows[1]["deviation of map_at_r"]) == pytest.approx(2.5)
+
+
+def test_directions_are_compared_with_cosine(tmp_path, stem):
+    contents = [point("a", "n_components", size, [0.6, 0.8], method="svd") for size in (20, 10)]
+    draw_directions(stem, read(tmp_path, directions=contents, all_runs=[run("a", "cosine", 0.5)]))
+    rows = [row for row in numbers(stem) if row["score"] == "map_at_r"]
+    assert [(row["method"], row["directions"], float(row["mean"])) for row in rows] == [
+        ("svd", "10", pytest.approx(35)),
+        ("svd", "20", pytest.approx(35)),
+        ("cosine", "all", pytest.approx(25)),
+    ]
+
+
+def test_iterations_draws_every_data_set(tmp_path, stem):
     followed = {"accuracies": [0.5, 0.6], "objective": [2.0, 1.0]}
     contents = [
         {
@@ -131,7 +160,7 @@ def test_iterations_follows_two_data_sets_and_sweeps_all(tmp_path, stem):
     draw_iterations(stem, read(tmp_path, iterations=[*contents, {"outcome": "T", "reason": "slow"}]))
     rows = numbers(stem)
     assert sum(row["method"] == "ridge" for row in rows) == 6
-    assert {row["dataset"] for row in rows if row["method"] == "flrml"} == {"a", "b"}
+    assert {row["dataset"] for row in rows if row["method"] == "flrml"} == {"a", "b", "c"}
     assert [row["value"] for row in rows if row["quantity"] == "relative objective"][:2] == ["1.0", "0.5"]
 
 

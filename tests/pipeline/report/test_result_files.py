@@ -57,9 +57,11 @@ def test_only_an_svd_that_a_run_starts_from_is_read():
 
 def test_a_table_is_written_if_there_are_results_for_it():
     usual = [name for name in TABLES if name not in ("splits", "reproduction")]
+    own = configured(datasets={"mine": {"options": {"train": "mine.csv", "holdout": 0.3}}}, figures={"pareto": {}})
+    assert set(usual) - set(tables_of(own)) == {"claims", "complexity"}, "the paper's are not shown for own data"
     assert tables_of(configured()) == usual
     study = configured(datasets={"digits": {"splits": 2}}, figures={"pareto": {}})
-    assert (figures_of(study), tables_of(study)) == ([], ["splits"])
+    assert (figures_of(study), tables_of(study)) == ([], ["splits", "retrieval"])
     renamed = configured(methods={"flrml": {}, "mine": {"method": "flrml", "max_iter": 3}})
     assert tables_of(renamed) == [name for name in TABLES if name != "reproduction"]
     printed = configured(datasets={"tdt2": {}}, figures={})

@@ -33,6 +33,6 @@ def test_the_end_of_a_run_says_where_its_results_are(tmp_path):
         path.touch()
     (tmp_path / "mlflow.json").write_text(json.dumps({"runs": 2}))
     first, second = summary_lines(str(tmp_path), drawn)
-    assert first == f"1 figures and 1 tables: {tmp_path}/figures, {tmp_path}/tables"
+    assert first == f"1 figure and 1 table: {tmp_path}/figures, {tmp_path}/tables"
     assert second.startswith("2 runs in MLflow: open them with `make ui`")
     assert summary_lines("results", []) == []

@@ -1,7 +1,6 @@
 """Figures beyond the paper: accuracy against time, growth with the size of the data, and RidgeFLRML."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,8 +21,7 @@ def draw_pareto(stem: str | Path, results: Results) -> None:
             for method, trained in seconds[dataset].items():
                 time = max(trained + results.svd_seconds(dataset, method), 1e-3)
                 points.append((time, 100 * accuracies[dataset][method]))
-                look: Any = {"markersize": 5, "markeredgecolor": "black", "markeredgewidth": 0.4, "linestyle": ""}
-                panel.plot(*points[-1], label=title(method), **look, **style.method_style(method))
+                panel.plot(*points[-1], label=title(method), **style.POINT, **style.method_style(method))
                 rows.append((dataset, method, *points[-1]))
             best = [p for p in sorted(points) if not any(q[0] <= p[0] and q[1] >= p[1] and q != p for q in points)]
             panel.step(*zip(*best, strict=True), where="post", color="grey", linewidth=0.8, zorder=0)
@@ -55,16 +53,14 @@ def draw_growth(stem: str | Path, results: Results) -> None:
 
 
 def draw_iterations(stem: str | Path, results: Results) -> None:
-    """Draw accuracy and objective per iteration on two data sets, and accuracy against the ridge on all."""
-    followed = results.iterations[:2]
-    columns = len(followed) + 1
+    """Draw a column per data set: accuracy and objective per iteration, and accuracy against the ridge."""
+    columns = len(results.iterations)
     rows: list[tuple] = []
-    with style.panels(stem, 2 * columns if followed else 0, columns, size=(2.9, 2.3)) as axes:
-        for number, result in enumerate(followed):
+    with style.panels(stem, 3 * columns, max(columns, 1), size=(2.6, 2.1)) as axes:
+        for number, result in enumerate(results.iterations):
             _follow(axes[number], axes[columns + number], result, rows)
-        if followed:
-            _against_ridge(axes[columns - 1], results, rows)
-            _legend_in(axes[-1], axes[0], axes[columns - 1])
+            _against_ridge(axes[2 * columns + number], result, rows)
+        style.legend_above(axes)
     style.write_numbers(stem, ["dataset", "method", "iteration or ridge", "quantity", "value"], rows)
 
 
@@ -79,7 +75,7 @@ def _follow(panel: Axes, below: Axes, result: dict, rows: list[tuple]) -> None:
         below.plot(relative, **style.method_style(method))
         rows += [(dataset, method, step, "accuracy", a / 100) for step, a in zip(steps, accuracies, strict=True)]
         rows += [(dataset, method, step, "relative objective", f) for step, f in enumerate(relative)]
-    panel.axhline(100 * result["cosine"], color="black", linestyle=":", linewidth=1.2, label="cosine on X")
+    panel.axhline(100 * result["cosine"], label="cosine on X", **style.REFERENCE)
     rows.append((dataset, "cosine", 0, "accuracy", result["cosine"]))
     panel.set(title=dataset, ylabel="5-NN accuracy (%)")
     below.set(xlabel="iteration or round", ylabel="objective / first")
@@ -88,22 +84,10 @@ def _follow(panel: Axes, below: Axes, result: dict, rows: list[tuple]) -> None:
         style.whole_numbers(axes)
 
 
-def _against_ridge(panel: Axes, results: Results, rows: list[tuple]) -> None:
-    """Draw the accuracy of RidgeFLRML against g, with cosine as a dotted line in the same colour."""
-    for result in results.iterations:
-        dataset = result["dataset"]
-        look = style.dataset_style(results.positions.get(dataset, 0))
-        ridges, accuracies = zip(*result["ridges"], strict=True)
-        panel.plot(ridges, 100 * np.array(accuracies), label=dataset, **look)
-        panel.axhline(100 * result["cosine"], color=look["color"], linestyle=":", linewidth=0.9)
-        rows += [(dataset, "ridge", g, "accuracy", a) for g, a in result["ridges"]]
-    panel.set(title="RidgeFLRML by ridge", xlabel="ridge g", ylabel="5-NN accuracy (%)", xscale="log")
-
-
-def _legend_in(panel: Axes, *others: Axes) -> None:
-    """Put the legends of other panels in a panel of their own."""
-    panel.axis("off")
-    heads = ("per iteration", "against g (dotted: cosine)")
-    for height, axes, head in zip((1.05, 0.4), others, heads, strict=False):
-        labels = axes.get_legend_handles_labels()
-        panel.add_artist(panel.legend(*labels, title=head, loc="upper left", bbox_to_anchor=(0, height)))
+def _against_ridge(panel: Axes, result: dict, rows: list[tuple]) -> None:
+    """Draw the accuracy of RidgeFLRML against g."""
+    ridges, accuracies = zip(*result["ridges"], strict=True)
+    panel.plot(ridges, 100 * np.array(accuracies), **style.method_style("flrml-ridge"))
+    panel.axhline(100 * result["cosine"], **style.REFERENCE)
+    rows += [(result["dataset"], "ridge", g, "accuracy", a) for g, a in result["ridges"]]
+    panel.set(xlabel="ridge g of RidgeFLRML", ylabel="5-NN accuracy (%)", xscale="log")

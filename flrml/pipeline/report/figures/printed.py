@@ -1,7 +1,6 @@
 """The figures of the paper: smoothing, convergence, margin and mini-batches."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -9,8 +8,6 @@ from flrml import paper
 from flrml.loss import softplus
 from flrml.pipeline.report.figures import style
 from flrml.pipeline.report.results import Results, by, title
-
-PAPERS: Any = {"color": "grey", "linestyle": ":", "linewidth": 1}
 
 
 def draw_smoothing(stem: str | Path, results: Results) -> None:
@@ -53,7 +50,7 @@ def draw_margin(stem: str | Path, results: Results) -> None:
                 style.band(panel, ratios, mean, deviation, title(method), style.method_style(method))
                 counts = [len(values) for values in accuracies]
                 rows += [(dataset, method, *row) for row in zip(ratios, mean, deviation, counts, strict=True)]
-            panel.axvline(paper.MARGIN_RATIO, label="the paper's ratio", **PAPERS)
+            panel.axvline(paper.MARGIN_RATIO, label="the paper's ratio", **style.REFERENCE)
             panel.set(title=dataset, xlabel=r"margin ratio $m / \bar{l}$", ylabel="5-NN accuracy (%)")
         style.legend_above(axes)
     head = ["dataset", "method", "margin ratio", "mean accuracy", "standard deviation", "repeats"]
@@ -77,7 +74,7 @@ def draw_batches(stem: str | Path, results: Results) -> None:
                 style.band(panel, steps, mean, deviation, label, style.numbered_style(sizes.index(size)))
                 head = (dataset, method, size)
                 rows += [(*head, *row, len(accuracy)) for row in zip(steps, mean, deviation, strict=True)]
-            panel.axvline(paper.N_BATCHES, label="the paper's T = 20", **PAPERS)
+            panel.axvline(paper.N_BATCHES, label="the paper's T = 20", **style.REFERENCE)
             panel.set(title=f"{dataset}, {title(method)}", xlabel="mini-batches", ylabel="5-NN accuracy (%)")
             style.whole_numbers(panel)
         style.legend_above(axes)

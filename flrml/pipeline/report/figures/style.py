@@ -28,6 +28,8 @@ METHODS_IN_ORDER = (
     "svd", "whitened-svd", "lda-tuned", "oasis", "rmml", "lmnn", "lrsml", "frml", "scml", "drml", "sgdinc", "lda",
     "logistic", "nca",
 )  # fmt: skip
+REFERENCE: Any = {"color": "grey", "linestyle": ":", "linewidth": 1}  # of a line to compare with
+POINT: Any = {"markersize": 5, "markeredgecolor": "black", "markeredgewidth": 0.4, "linestyle": ""}
 STYLE: Any = {
     "font.family": "serif",
     "font.size": 9,
