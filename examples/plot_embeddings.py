@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 
 from flrml import RidgeFLRML, knn_accuracy
-from flrml.datasets.embedders import embed_wordllama
+from flrml.datasets import embed_wordllama
 
 modules = """
     ast asyncio datetime decimal inspect logging os pathlib socket statistics numpy numpy.linalg numpy.ma

@@ -33,15 +33,16 @@ def download(wanted: RemoteFile, folder: Path, progress: bool | None = None) -> 
     An interrupted download is kept as ``.name.part`` and the next attempt resumes it. A file whose
     publisher states no sha256 is accepted with a warning.
     """
-    remedy = f"download it by hand and put it into {folder}"
+    target = folder / wanted.name
+    remedy = f"download it by hand and put it into {target.parent}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         path = pooch.retrieve(
             wanted.url,
             known_hash=f"sha256:{wanted.sha256}" if wanted.sha256 else None,
-            fname=wanted.name,
-            path=folder,
-            downloader=_ResumingDownloader(folder / f".{wanted.name}.part", progress),
+            fname=target.name,
+            path=target.parent,
+            downloader=_ResumingDownloader(target.with_name(f".{target.name}.part"), progress),
         )
     except _Refused as error:
         raise DatasetError(f"{wanted.name}: {wanted.url} answers {error}; {remedy}") from error

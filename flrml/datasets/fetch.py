@@ -16,6 +16,7 @@ DOWNLOADS = "downloads"  # a separate folder, so that downloads are not mistaken
 class RemoteFile:
     """A file, its official address and, if known, the sha256 of the published file.
 
+    A name may begin with a folder, which tells files of common names apart.
     A file with the test part is not needed if a part of the training rows is held out instead.
     """
 
@@ -60,7 +61,7 @@ class RawFiles:
     def find(self, name: str) -> Path | None:
         """Return the file or folder of that name with the shortest path, or None."""
         for folder in self.folders:
-            hits = [Path(top, name) for top, dirs, files in os.walk(folder) if name in files or name in dirs]
+            hits = [path for top, *_ in os.walk(folder) if (path := Path(top, name)).exists()]
             if hits:
                 return min(hits, key=lambda path: (len(path.parts), str(path)))
         return None

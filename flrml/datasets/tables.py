@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flrml.datasets.encoders.rows import RowsEncoder
 from flrml.datasets.encoders.tables import TableEncoder, check_names, check_type, listed, missing_value
-from flrml.datasets.encoders.texts import TextEncoder
 from flrml.datasets.options import did_you_mean
 from flrml.datasets.parts import Loaded, Part, Request, list_part, selected
 from flrml.datasets.reading import MAX_LINE_BYTES, check_unpacked, open_compressed, reading
+from flrml.datasets.text import text_encoder
 from flrml.exceptions import DatasetError
 from flrml.extras import require
 
@@ -32,9 +33,7 @@ def load_table(request: Request) -> Loaded:
     options = request.options
     roles = {role: str(options[role]) for role in ROLES if options[role] is not None}
     if "text" in roles:
-        encoder: TextEncoder | TableEncoder = TextEncoder(
-            settings=options["vectorizer"] or {}, column=roles["text"]
-        )
+        encoder: RowsEncoder = text_encoder(options, column=roles["text"])
     else:
         encoder = TableEncoder(
             categorical=options["categorical"] or [],

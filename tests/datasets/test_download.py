@@ -101,6 +101,15 @@ def test_a_good_file_arrives(server, tmp_path):
     assert os.listdir(tmp_path / "raw") == ["file.bin"]
 
 
+def test_a_file_of_a_folder_arrives_in_that_folder(server, tmp_path):
+    server.answers = [cut, whole]
+    path = download(RemoteFile("set/file.bin", server.url, SHA256), tmp_path / "raw", progress=False)
+    assert path == tmp_path / "raw/set/file.bin"
+    assert os.listdir(path.parent) == ["file.bin"]
+    assert RawFiles(tmp_path).find("set/file.bin") == path
+    assert RawFiles(tmp_path).find("other/file.bin") is None
+
+
 def test_a_file_without_a_published_hash_is_called_unverified_once(server, tmp_path):
     server.answers = [whole]
     raw, wanted = RawFiles(tmp_path), RemoteFile("file.bin", server.url)

@@ -226,7 +226,7 @@ def test_parts_must_have_the_same_columns(tmp_path):
         (
             "mine",
             {"format": "csv", "train": "a", "colour": 1},
-            "unknown option 'colour'; choose from categorical, drop, format",
+            "unknown option 'colour'; choose from categorical, drop, encoder, format",
         ),
         ("mine", {"format": "csv"}, "option train is missing"),
         ("mine", {"format": "csv", "train": "a.csv"}, r"a\.csv: no such file"),

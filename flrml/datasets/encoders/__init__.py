@@ -13,6 +13,7 @@ KINDS = {
     "rows": "rows.RowsEncoder",
     "table": "tables.TableEncoder",
     "text": "texts.TextEncoder",
+    "embedding": "embeddings.EmbeddingEncoder",
     "image": "images.ImageEncoder",
 }
 

@@ -39,9 +39,7 @@ class TextEncoder(RowsEncoder):
 
     def numbers(self, raw: Any, origin: str = "input") -> Any:
         """Return the counts of the terms of texts: a list, an array, or a table with their column."""
-        if self.column is not None and self.column in getattr(raw, "columns", raw if isinstance(raw, dict) else ()):
-            raw = raw[self.column]
-        return self._counter.transform(as_texts(raw, origin))
+        return self._counter.transform(as_texts(raw, origin, self.column))
 
     def _learn(self, blocks: Blocks, origin: str) -> None:
         texts = [text for block in blocks() for text in block]
@@ -72,8 +70,10 @@ def _vectorizer(settings: Mapping[str, Any]) -> "TfidfVectorizer":
     return TfidfVectorizer(use_idf=False, norm=None, **{**settings, **pairs})
 
 
-def as_texts(raw: Any, origin: str) -> list[str]:
-    """Return raw input as a list of texts; refuse anything else."""
+def as_texts(raw: Any, origin: str, column: str | None = None) -> list[str]:
+    """Return raw input, or a column of it if it is a table, as a list of texts; refuse anything else."""
+    if column is not None and column in getattr(raw, "columns", raw if isinstance(raw, dict) else ()):
+        raw = raw[column]
     if isinstance(raw, str):
         raise DatasetError(f"{origin}: a single string; give a list of texts")
     if getattr(raw, "ndim", 1) == 2 and raw.shape[1] != 1:
