@@ -10,7 +10,9 @@ from tests.workflow.project import TINY
 
 PRINTED = {f"figure_{name}": 1 for name in ("smoothing", "convergence", "margin", "batches")}
 BEYOND = {f"figure_{name}": 1 for name in ("pareto", "growth", "iterations")}
-COMPARED = {f"table_{name}": 1 for name in ("summary", "complexity", "with_svd", "without_svd", "retrieval", "memory")}
+COMPARED = {
+    f"table_{name}": 1 for name in ("summary", "complexity", "with_svd", "without_svd", "retrieval", "memory")
+}
 FOLLOWING = {"report_cover": 1}
 
 
