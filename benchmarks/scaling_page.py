@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flrml.distributed.blocks import FAN_IN
+from flrml.distributed.remote_rows import FAN_IN
 from flrml.ridge.scaling import DUAL_COLUMNS_PER_ROW
 from flrml.ridge.subspace import DISCRIMINANT_SHAPE
 

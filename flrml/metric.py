@@ -21,6 +21,7 @@ from flrml.rows import (
     canonical,
     check_scale,
     check_sparse,
+    check_unmasked,
     is_dask,
     is_sparse,
     normalize,
@@ -229,6 +230,7 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Validate labels of the rows of X."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        check_unmasked(y, "y")
         y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         check_classification_targets(y)

@@ -14,6 +14,7 @@ from flrml.rows import (
     BinaryRows,
     RunRows,
     check_rows,
+    check_unmasked,
     is_dask,
     is_sparse,
     largest_value,
@@ -256,6 +257,8 @@ def knn_accuracy(
     >>> knn_accuracy(train, ["a", "b"], np.array([[3.0, 1.0]]), ["a"], n_neighbors=1)
     1.0
     """
+    check_unmasked(y_train, "y_train")
+    check_unmasked(y_test, "y_test")
     y_train, y_test = column_or_1d(y_train, warn=True), column_or_1d(y_test, warn=True)
     check_consistent_length(test, y_test)
     unique_labels(y_train, y_test)  # refuses a mix of numbers and strings

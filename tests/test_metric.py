@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 
-from flrml import FLRML, MFLRML, BinaryRows, RidgeFLRML, metric
+from flrml import FLRML, MFLRML, BinaryRows, RidgeFLRML, knn_accuracy, metric
 from flrml.baselines.controls import CosineControl
 from flrml.baselines.kissme import KISSME
 from flrml.baselines.oasis import OASIS
@@ -92,6 +92,19 @@ def test_the_matrix_is_that_of_the_distance_of_embeddings(digits):
     assert squared == pytest.approx(model.pair_distance((X[:1], X[10:11]))[0] ** 2)
     with pytest.raises(ValueError, match="OASIS learns a similarity, which has no distance; use similarity_"):
         OASIS(random_state=0).fit(X, y).get_mahalanobis_matrix()
+
+
+@pytest.mark.parametrize("Estimator", ESTIMATORS)
+def test_masked_arrays_are_refused(digits, Estimator):
+    X, y = digits[0][:200], digits[1][:200]
+    masked_y = np.ma.masked_equal(y, 3)
+    with pytest.raises(ValueError, match="X is a masked array; fill masked values or leave out their rows"):
+        fitted(Estimator, np.ma.masked_equal(X, 0), y)
+    if Estimator is not CosineControl:  # it uses no labels
+        with pytest.raises(ValueError, match="y is a masked array"):
+            fitted(Estimator, X, masked_y)
+    with pytest.raises(ValueError, match="y_test is a masked array"):
+        knn_accuracy(X, y, X, masked_y)
 
 
 def test_a_matrix_larger_than_the_memory_is_refused(monkeypatch):

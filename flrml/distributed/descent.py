@@ -7,7 +7,6 @@ Vᵀ R = Vᵀ A (λ ∘ E) + Vᵀ (λ ∘ M) = Σ over blocks of (Aᵀ V)ᵀ (λ
 """
 
 from collections.abc import Callable
-from itertools import pairwise
 from operator import getitem
 from typing import Any
 
@@ -18,9 +17,9 @@ from distributed import Future
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from flrml.distributed.blocks import RowBlocks, active_client, without_work_stealing
+from flrml.distributed.cluster import active_client, gather, without_work_stealing
+from flrml.distributed.remote_rows import RemoteRows, on_client
 from flrml.distributed.spectral import BlockSpectrum, decompose, from_spectrum
-from flrml.distributed.waiting import gather
 from flrml.exceptions import SpectrumError
 from flrml.flrml import FLRML
 from flrml.loss import LossRows
@@ -51,12 +50,11 @@ def fit_flrml(
     Every worker holds its rows of V and Aᵀ V (n × r each over the cluster) and of E, M and Z for two points.
     """
     with without_work_stealing(active_client()):
-        rows = RowBlocks(X)
+        rows = RemoteRows.load(X)
         rows.check(model)
-        rows.check_finite()
+        rows.check_values()
         random = check_random_state(model.random_state)
-        labels = None if y is None else np.asarray(y)
-        T = model._check_triplets(rows, labels, triplets, model.n_triplets, random)
+        T = model._check_triplets(rows, on_client(y), triplets, model.n_triplets, random)
         blocks = _decomposed(model, rows.through(model.decomposed_rows), spectrum, random)
         model._descend(BlockLossRows(blocks, T), random, callback)
         # The digest of the data stays unknown, so that the spectrum serves only dask arrays.
@@ -65,11 +63,11 @@ def fit_flrml(
 
 
 def _decomposed(
-    model: FLRML, rows: RowBlocks, spectrum: Spectrum | None, random: np.random.RandomState
+    model: FLRML, rows: RemoteRows, spectrum: Spectrum | None, random: np.random.RandomState
 ) -> BlockSpectrum:
     smallest = model.smallest_singular_value
     if spectrum is None:
-        model._log(f"decomposing {rows.shape[0]} × {rows.shape[1]} in {len(rows.sizes)} blocks")
+        model._log(f"decomposing {rows.shape[0]} × {rows.shape[1]} in {len(rows.places)} blocks")
         return decompose(rows, model.max_rank, smallest=smallest, random=random)
     long = rows.shape[0] if spectrum.side == "left" else rows.shape[1]
     if len(spectrum.basis) != long or spectrum.settings["smallest"] != smallest:
@@ -110,9 +108,8 @@ class BlockLossRows(LossRows):
 
     def squared_coordinates(self, image: list[Future], rows: NDArray | None) -> NDArray:
         """Return the mean of E ∘ E over the given rows, as one row."""
-        chosen = np.arange(self.n) if rows is None else np.sort(rows)
-        places, starts = np.searchsorted(chosen, self.rows.bounds), self.rows.bounds[:-1]
-        picked = [chosen[a:b] - start for (a, b), start in zip(pairwise(places), starts, strict=True)]
+        chosen = np.arange(self.n) if rows is None else rows
+        picked = [numbers for _, numbers in self.rows.locate(chosen)]
         return (self.sum(_sum_of_squares, image, picked) / len(chosen))[None]
 
     def pull_back(self, image: list[Future], active: list[Future], q: NDArray) -> NDArray:
@@ -134,22 +131,17 @@ def _size_of_image(image: BlockImage) -> int:
     return 3 * image.E.nbytes
 
 
-def _contrast_rows(rows: RowBlocks, V: list[Future], contrasts: sp.csr_matrix, rank: int) -> list[Future]:
+def _contrast_rows(rows: RemoteRows, V: list[Future], contrasts: sp.csr_matrix, rank: int) -> list[Future]:
     """Return the rows of Aᵀ V of each block: the rows of V that its triplets name are fetched from their blocks.
 
     A few blocks are processed at once, because those rows take several times the memory of a block.
     """
     found: list[Future] = []
     at_once = max(1, len(rows.client.nthreads()))
-    for start, stop in pairwise(rows.bounds):
+    for ((start, stop),) in rows.spans:
         part = contrasts[start:stop]
         needed = np.unique(part.indices)
-        places = np.searchsorted(needed, rows.bounds)
-        taken = [
-            rows.submit(getitem, V[a], needed[i:j] - rows.bounds[a], at=rows.places[a])
-            for a, (i, j) in enumerate(pairwise(places))
-            if j > i
-        ]
+        taken = rows.pick(getitem, needed, V)[1]
         local = sp.csr_matrix(
             (part.data, np.searchsorted(needed, part.indices), part.indptr), shape=(stop - start, len(needed))
         )

@@ -9,19 +9,18 @@ import numpy as np
 from distributed import Client, Future
 from numpy.typing import NDArray
 
-from flrml.distributed.blocks import active_client
-from flrml.distributed.stored import opened
-from flrml.distributed.waiting import gather
+from flrml.distributed.cluster import active_client, gather
+from flrml.distributed.remote_rows import whole_rows
+from flrml.distributed.stored import StoredRows
 from flrml.neighbors import nearest
-from flrml.rows import product
+from flrml.rows import check_rows, product
 
 
 def embed(X: Any, components: NDArray) -> da.Array:
     """Return X Lᵀ as a dask array with the blocks of X; the map L is sent to the workers once."""
     if X.shape[1] != components.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features, but the map is expecting {components.shape[1]} features")
-    if len(X.chunks[1]) > 1:
-        X = X.rechunk({1: -1})
+    X = whole_rows(X)
     transposed = _send(active_client(), np.ascontiguousarray(components.T))
     dtype = np.result_type(X.dtype if np.issubdtype(X.dtype, np.floating) else np.float64, np.float32)
     work = dask.delayed(_embed, pure=False)
@@ -65,21 +64,26 @@ def nearest_in_blocks(
 def _parts(rows: Any) -> tuple[list, list[int]]:
     """Return delayed blocks of rows, and the number of rows of each."""
     if isinstance(rows, da.Array):
-        rows = rows.rechunk({1: -1}) if len(rows.chunks[1]) > 1 else rows
+        rows = whole_rows(rows)
         return rows.to_delayed().ravel().tolist(), [int(size) for size in rows.chunks[0]]
     bounds = [*range(0, rows.shape[0], 4096), rows.shape[0]]
     pieces = [rows[start:stop] for start, stop in pairwise(bounds)]
     return [dask.delayed(piece) for piece in pieces], [piece.shape[0] for piece in pieces]
 
 
+def _checked(block: Any) -> Any:
+    """Return a block as the functions of :mod:`flrml.rows` take it."""
+    return block.open() if isinstance(block, StoredRows) else check_rows(block, "a block of X")
+
+
 def _embed(block: Any, transposed: NDArray, dtype: Any) -> NDArray:
-    return product(opened(block), transposed).astype(dtype, copy=False)
+    return product(_checked(block), transposed).astype(dtype, copy=False)
 
 
 def _nearest(
     block: Any, rows: Any, n_neighbors: int, metric: str, W: NDArray | None, start: int
 ) -> tuple[NDArray, NDArray]:
-    indices, distances = nearest(opened(block), opened(rows), n_neighbors, metric=metric, W=W)
+    indices, distances = nearest(_checked(block), _checked(rows), n_neighbors, metric=metric, W=W)
     return indices + start, distances
 
 

@@ -7,10 +7,8 @@ from rows in memory, so that the result does not depend on blocks and workers.
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from flrml.distributed.blocks import RowBlocks, active_client, without_work_stealing
-from flrml.distributed.shards import Shards
+from flrml.distributed.cluster import active_client, without_work_stealing
+from flrml.distributed.remote_rows import RemoteRows, on_client
 from flrml.mflrml import MFLRML
 
 
@@ -32,7 +30,7 @@ def fit_mflrml(
     :func:`flrml.distributed.open_split`, only the rows of mini-batches are read.
     """
     with without_work_stealing(active_client()):
-        rows = Shards(RowBlocks(X))
+        rows = RemoteRows.load(X).by_thread()
         rows.check(model, reset=reset)
-        model._learn(rows, None if y is None else np.asarray(y), triplets, n_batches, callback, reset=reset)
+        model._learn(rows, on_client(y), triplets, n_batches, callback, reset=reset)
     return model

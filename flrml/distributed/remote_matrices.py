@@ -1,6 +1,6 @@
 """Matrices with one row per row of a dask array; the rows stay at the workers.
 
-The operations are those of :class:`flrml.ridge.sample_matrices.SampleMatrices`, one task per shard. Sums of D × p
+The operations are those of :class:`flrml.ridge.sample_matrices.SampleMatrices`, one task per portion. Sums of D × p
 numbers are sent from worker to worker along a tree to the one that keeps the directions, and new directions back
 the same way. The client sees only matrices of p × p, and submits one block ahead, so that no worker waits for it.
 """
@@ -15,10 +15,9 @@ from dask.sizeof import sizeof
 from distributed import Future
 from numpy.typing import NDArray
 
-from flrml.distributed.blocks import add_up
-from flrml.distributed.shards import Shards
+from flrml.distributed.cluster import gather
+from flrml.distributed.remote_rows import RemoteRows, add_up
 from flrml.distributed.stored import open_together
-from flrml.distributed.waiting import gather
 from flrml.ridge.arrays import combine, inner, leading, random_columns
 from flrml.ridge.krylov import Block, next_block
 from flrml.ridge.sample_matrices import DualSampleMatrices, SampleMatrices
@@ -31,25 +30,25 @@ from flrml.rows import product, product_transposed
 class RemoteMatrix:
     """Pieces side by side, whose rows are at the workers."""
 
-    shards: Shards  # of X
-    pieces: list[list[Future]]  # rows of each piece in each shard
+    rows: RemoteRows  # of X
+    pieces: list[list[Future]]  # rows of each piece in each portion
     dtype: np.dtype
     n_columns: int = 0  # for images, only the workers know the number
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and of columns."""
-        return self.shards.shape[0], self.n_columns
+        return self.rows.shape[0], self.n_columns
 
     @property
-    def by_shard(self) -> list[list[Future]]:
-        """The pieces of each shard."""
+    def by_portion(self) -> list[list[Future]]:
+        """The pieces of each portion."""
         return [list(parts) for parts in zip(*self.pieces, strict=True)]
 
     def __getitem__(self, rows: NDArray) -> NDArray:
         """Return some rows on the client."""
-        places, parts = self.shards.pick(_take, rows, self.by_shard)
-        found = np.concatenate(parts)
+        places, parts = self.rows.pick(_take, rows, self.by_portion)
+        found = np.concatenate(gather(self.rows.client, parts))
         out = np.empty_like(found)
         out[places] = found
         return out
@@ -94,8 +93,7 @@ class SampledBlocks(ScaledRows):
         return self._blocks.gather_sums(self._at_workers(R))
 
     def _at_workers(self, R: NDArray) -> RemoteMatrix:
-        shards = self.X.shards
-        return RemoteMatrix(shards, [shards.scatter_rows(R)], self.dtype, R.shape[1])
+        return RemoteMatrix(self.X, [self.X.scatter_rows(R)], self.dtype, R.shape[1])
 
 
 class RemoteMatrices(SampleMatrices):
@@ -103,27 +101,27 @@ class RemoteMatrices(SampleMatrices):
 
     def __init__(self, X: ScaledBlocks):
         super().__init__(X, None)
-        self.shards = X.X.shards
-        self._weights = self.shards.scatter(np.append(X.weights, X.dtype.type(X.constant)))
+        self.remote: RemoteRows = X.X
+        self._weights = self.remote.scatter(np.append(X.weights, X.dtype.type(X.constant)))
         self._last: RemoteBlock | None = None
 
     def dense(self) -> RemoteMatrix:
-        found = self.shards.map(_dense, self.shards.futures, self._weights, self.X.constant)
-        return RemoteMatrix(self.shards, [found], self.X.dtype, self.X.shape[1])
+        found = self.remote.map(_dense, self.remote.futures, self._weights, self.X.constant)
+        return RemoteMatrix(self.remote, [found], self.X.dtype, self.X.shape[1])
 
     def random(self, width: int, seed: int) -> Any:
         """Return random columns, made by the workers."""
-        found = self.shards.map(_random, self.shards.spans, seed, width, self.X.dtype)
-        return RemoteMatrix(self.shards, [found], self.X.dtype, width)
+        found = self.remote.map(_random, self.remote.spans, seed, width, self.X.dtype)
+        return RemoteMatrix(self.remote, [found], self.X.dtype, width)
 
     def side_by_side(self, pieces: list[Any]) -> Any:
         found = [part for P in pieces for part in P.pieces]
-        return RemoteMatrix(self.shards, found, self.X.dtype, sum(P.n_columns for P in pieces))
+        return RemoteMatrix(self.remote, found, self.X.dtype, sum(P.n_columns for P in pieces))
 
     def sums(self, B: Any) -> Any:
         """Return Xᵀ B in partial sums."""
-        shards = self.shards
-        return shards.sums_by_worker(shards.map(_transposed_times, shards.futures, B.by_shard, self._weights))
+        remote = self.remote
+        return remote.sums_by_worker(remote.map(_transposed_times, remote.futures, B.by_portion, self._weights))
 
     def leading(self, sums: Any, number: int) -> Any:
         return [self._submit(_leading, sums, number)]
@@ -142,30 +140,30 @@ class RemoteMatrices(SampleMatrices):
 
         It waits for the previous block, so that workers that join get their share from the next block on.
         """
-        shards = self.shards
+        remote = self.remote
         if self._last is not None:
-            gather(shards.client, [self._last.along])
-            shards.rebalance()
+            gather(remote.client, [self._last.along])
+            remote.rebalance()
         self._last = block
-        copies = shards.broadcast(block.block)
-        return RemoteMatrix(shards, [shards.map(_times, shards.futures, copies, self._weights)], self.X.dtype)
+        copies = remote.broadcast(block.block)
+        return RemoteMatrix(remote, [remote.map(_times, remote.futures, copies, self._weights)], self.X.dtype)
 
     def last_column(self, blocks: list[RemoteBlock] | None, images: list[RemoteMatrix]) -> Future:
-        parts = self.side_by_side(images).by_shard
-        return self.shards.sum_future(self.shards.map(_inner, parts))
+        parts = self.side_by_side(images).by_portion
+        return self.remote.sum_future(self.remote.map(_inner, parts))
 
     def gather(self, matrices: list[Future]) -> list[NDArray[np.float64]]:
-        return gather(self.shards.client, matrices)
+        return gather(self.remote.client, matrices)
 
     def lift(self, blocks: list[RemoteBlock] | None, C: NDArray) -> NDArray:
         if blocks is None:
             return C
-        (found,) = gather(self.shards.client, [self._submit(_lift, [block.block for block in blocks], C)])
+        (found,) = gather(self.remote.client, [self._submit(_lift, [block.block for block in blocks], C)])
         return found if self.X.constant else found[:-1]
 
     def _submit(self, work: Any, *arguments: Any) -> Future:
         """Work on directions at the worker that keeps them."""
-        return self.shards.submit(work, *arguments, at=self.shards.places[0])
+        return self.remote.submit(work, *arguments, at=self.remote.places[0])
 
 
 class DualRemoteMatrices(RemoteMatrices):
@@ -176,10 +174,10 @@ class DualRemoteMatrices(RemoteMatrices):
 
     def sums(self, B: Any) -> RemoteMatrix:
         """Return B, which represents Xᵀ B."""
-        return self._matrix(self.shards.map(np.hstack, B.by_shard), B.n_columns)
+        return self._matrix(self.remote.map(np.hstack, B.by_portion), B.n_columns)
 
     def leading(self, sums: Any, number: int) -> RemoteMatrix:
-        (G,) = gather(self.shards.client, [self._submit(_gram, super().sums(sums))])
+        (G,) = gather(self.remote.client, [self._submit(_gram, super().sums(sums))])
         return self._combine([sums], np.linalg.eigh(G)[1][:, -number:])
 
     def next_block(self, blocks: list[Any], sums: Any) -> Any:
@@ -190,14 +188,14 @@ class DualRemoteMatrices(RemoteMatrices):
 
     def product(self, block: Any) -> RemoteMatrix:
         """Return K A; workers that have joined get their share."""
-        self.shards.rebalance()
+        self.remote.rebalance()
         return self.gram_times(block.directions)
 
     def gram_times(self, B: RemoteMatrix) -> RemoteMatrix:
         """Return X (Xᵀ B)."""
-        shards = self.shards
-        copies = shards.broadcast(self._submit(_as_block, super().sums(B)))
-        return self._matrix(shards.map(_times, shards.futures, copies, self._weights), B.n_columns)
+        remote = self.remote
+        copies = remote.broadcast(self._submit(_as_block, super().sums(B)))
+        return self._matrix(remote.map(_times, remote.futures, copies, self._weights), B.n_columns)
 
     def product_transposed(self, E: RemoteMatrix) -> Any:
         """Return E, which represents Xᵀ E."""
@@ -222,18 +220,18 @@ class DualRemoteMatrices(RemoteMatrices):
 
     def gather_sums(self, B: RemoteMatrix) -> NDArray:
         """Return Xᵀ B, on the client."""
-        (found,) = gather(self.shards.client, [self._submit(add_up, super().sums(B))])
+        (found,) = gather(self.remote.client, [self._submit(add_up, super().sums(B))])
         return found if self.X.constant else found[:-1]
 
     def _inner(self, pieces: list[RemoteMatrix], B: RemoteMatrix) -> NDArray[np.float64]:
-        parts, (others,) = self.side_by_side(pieces).by_shard, B.pieces
-        return self.shards.sum(self.shards.map(inner, parts, others), small=True)
+        parts, (others,) = self.side_by_side(pieces).by_portion, B.pieces
+        return self.remote.sum(self.remote.map(inner, parts, others), small=True)
 
     def _combine(self, pieces: list[RemoteMatrix], C: NDArray) -> RemoteMatrix:
-        return self._matrix(self.shards.map(combine, self.side_by_side(pieces).by_shard, C), C.shape[1])
+        return self._matrix(self.remote.map(combine, self.side_by_side(pieces).by_portion, C), C.shape[1])
 
     def _matrix(self, futures: list[Future], n_columns: int) -> RemoteMatrix:
-        return RemoteMatrix(self.shards, [futures], self.X.dtype, n_columns)
+        return RemoteMatrix(self.remote, [futures], self.X.dtype, n_columns)
 
 
 @sizeof.register(Block)

@@ -11,7 +11,6 @@ As in :mod:`flrml.spectrum`, the shape of X decides how it is found:
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -20,9 +19,9 @@ import scipy.linalg
 from distributed import Future
 from numpy.typing import NDArray
 
-from flrml.distributed.blocks import RowBlocks
+from flrml.distributed.cluster import gather
+from flrml.distributed.remote_rows import RemoteRows
 from flrml.distributed.stored import opened
-from flrml.distributed.waiting import gather
 from flrml.rows import cross_gram, gram_of_columns, product, product_transposed
 from flrml.spectrum import (
     PRODUCT_COLUMNS,
@@ -41,7 +40,7 @@ from flrml.spectrum import (
 class BlockSpectrum:
     """Thin SVD of row blocks; see :class:`flrml.Spectrum`."""
 
-    rows: RowBlocks
+    rows: RemoteRows
     singular_values: NDArray
     basis: NDArray | None  # None if V is at the workers only
     side: str
@@ -73,7 +72,7 @@ class BlockSpectrum:
 
 
 def decompose(
-    rows: RowBlocks,
+    rows: RemoteRows,
     max_rank: int = 3000,
     *,
     method: str = "auto",
@@ -87,7 +86,8 @@ def decompose(
     if method == "randomized":
         values, V, dual = randomized_svd(BlockRange(rows), max_rank, random or np.random.RandomState())
         kept = count_kept(values, max_rank, smallest, n_features)
-        signs = _block_signs(rows, V)[:kept]
+        # The largest and the smallest entry of each column decide its sign, as in memory.
+        signs = column_signs(np.vstack(gather(rows.client, rows.map(_extremes, V))))[:kept]
         V, dual = (rows.map(signed, part, signs, rows.dtype) for part in (V, dual))
         return BlockSpectrum(rows, values[:kept].astype(rows.dtype), None, "left", V, dual, settings)
     side = "right" if n > n_features else "left"
@@ -105,12 +105,12 @@ def decompose_stored(
 
     ``fingerprint`` is the digest of the same rows on disk; for the other parameters see :func:`flrml.decompose`.
     """
-    rows = RowBlocks(X).through(operator)
+    rows = RemoteRows.load(X).through(operator)
     found = decompose(rows, max_rank, smallest=smallest, random=np.random.RandomState(seed))
     return found.collect(fingerprint)
 
 
-def from_spectrum(rows: RowBlocks, spectrum: Spectrum) -> BlockSpectrum:
+def from_spectrum(rows: RemoteRows, spectrum: Spectrum) -> BlockSpectrum:
     """Distribute a decomposition on the client to the row blocks that it belongs to."""
     values, basis = spectrum.singular_values, spectrum.basis
     V = _left_blocks(rows, basis, values, spectrum.side)
@@ -121,12 +121,15 @@ def from_spectrum(rows: RowBlocks, spectrum: Spectrum) -> BlockSpectrum:
 class BlockRange(Range):
     """Sample matrices as lists of row blocks at the workers."""
 
-    def __init__(self, rows: RowBlocks):
+    def __init__(self, rows: RemoteRows):
         self.rows, self.shape = rows, rows.shape
 
     def random(self, width: int, random: np.random.RandomState) -> list[Future]:
-        sizes = enumerate(self.rows.sizes)
-        return [self.rows.scatter(random.standard_normal((size, width)), block) for block, size in sizes]
+        spans = enumerate(self.rows.spans)
+        return [
+            self.rows.scatter(random.standard_normal((stop - start, width)), portion)
+            for portion, ((start, stop),) in spans
+        ]
 
     def gram_times(self, Q: list[Future]) -> list[Future]:
         """Return X (Xᵀ Q), some columns at a time; workers send one another the D × 256 sums."""
@@ -145,57 +148,44 @@ class BlockRange(Range):
         return self.rows.sum(self.rows.map(_squared_lengths, Y))
 
     def times(self, Y: list[Future], B: NDArray) -> list[Future]:
-        return self.rows.map(_times, Y, self.rows.scatter(B))
+        return self.rows.map(np.matmul, Y, self.rows.scatter(B))
 
     def divide(self, Y: list[Future], R: NDArray) -> list[Future]:
         return self.times(Y, scipy.linalg.solve_triangular(R, np.eye(len(R)), check_finite=False))
 
 
-def _left_blocks(rows: RowBlocks, basis: NDArray, values: NDArray, side: str) -> list[Future]:
+def _left_blocks(rows: RemoteRows, basis: NDArray, values: NDArray, side: str) -> list[Future]:
     """Return V of each block: X U Σ⁻¹ if the client has U, else the rows of V."""
     if side == "right":
         return rows.map(_times, rows.futures, rows.scatter(basis / values))
     return rows.scatter_rows(basis)
 
 
-def _gram_of_rows(rows: RowBlocks) -> NDArray:
+def _gram_of_rows(rows: RemoteRows) -> NDArray:
     """Return X Xᵀ from pairs of blocks."""
     G = np.empty((rows.shape[0], rows.shape[0]))
-    places = [slice(a, b) for a, b in pairwise(rows.bounds)]
-    for number, (here, block) in enumerate(zip(places, rows.futures, strict=True)):
+    places = [slice(*span) for (span,) in rows.spans]
+    for number, (here, (block,)) in enumerate(zip(places, rows.futures, strict=True)):
         parts = gather(rows.client, rows.map(_cross_gram, rows.futures[: number + 1], block))
         for there, part in zip(places, parts, strict=False):
             G[there, here], G[here, there] = part, part.T
     return G
 
 
-def _block_signs(rows: RowBlocks, V: list[Future]) -> NDArray:
-    """Return signs that make the largest entry of each column of V positive; the first of several largest ones."""
-    largest, signs = None, None
-    for size, sign in gather(rows.client, rows.map(_extremes, V)):
-        if largest is None:
-            largest, signs = size, sign
-        else:
-            signs = np.where(size > largest, sign, signs)
-            largest = np.maximum(size, largest)
-    assert signs is not None
-    return signs
+def _gram_of_columns(blocks: list[Any]) -> NDArray:
+    return gram_of_columns(opened(*blocks))
 
 
-def _gram_of_columns(block: Any) -> NDArray:
-    return gram_of_columns(opened(block))
+def _cross_gram(blocks: list[Any], other: Any) -> NDArray:
+    return cross_gram(opened(*blocks), opened(other))
 
 
-def _cross_gram(one: Any, other: Any) -> NDArray:
-    return cross_gram(opened(one), opened(other))
+def _times(blocks: list[Any], B: NDArray) -> NDArray:
+    return product(opened(*blocks), B)
 
 
-def _times(block: Any, B: NDArray) -> NDArray:
-    return product(opened(block), B)
-
-
-def _transposed_times(block: Any, Q: NDArray, start: int) -> NDArray:
-    return product_transposed(opened(block), np.ascontiguousarray(Q[:, start : start + PRODUCT_COLUMNS]))
+def _transposed_times(blocks: list[Any], Q: NDArray, start: int) -> NDArray:
+    return product_transposed(opened(*blocks), np.ascontiguousarray(Q[:, start : start + PRODUCT_COLUMNS]))
 
 
 def _inner(Y: NDArray, Z: NDArray) -> NDArray:
@@ -210,9 +200,9 @@ def _side_by_side(*pieces: NDArray) -> NDArray:
     return np.hstack(pieces)
 
 
-def _extremes(V: NDArray) -> tuple[NDArray, NDArray]:
-    return np.abs(V).max(axis=0), column_signs(V)
+def _extremes(V: NDArray) -> NDArray:
+    return np.stack((V.max(axis=0), V.min(axis=0)))
 
 
-def _lift(block: Any, left: NDArray, B: NDArray) -> NDArray:
-    return product_transposed(opened(block), (left @ B).astype(left.dtype, copy=False))
+def _lift(blocks: list[Any], left: NDArray, B: NDArray) -> NDArray:
+    return product_transposed(opened(*blocks), (left @ B).astype(left.dtype, copy=False))

@@ -208,15 +208,15 @@ def prepare(parts: dict[str, tuple[Any, Any]], out: str | os.PathLike, *, name: 
     dict
         The content of ``meta.json``.
     """
-    from flrml.distributed.blocks import RowBlocks
-    from flrml.distributed.waiting import gather
+    from flrml.distributed.cluster import gather
+    from flrml.distributed.remote_rows import RemoteRows
 
     splits = {}
     labels = {split: np.asarray(y, dtype=np.int64) for split, (_, y) in parts.items()}
     n_classes = int(max(y.max() for y in labels.values())) + 1
     with store.dataset_folder(out) as folder:
         for split, (X, _) in parts.items():
-            rows = RowBlocks(X)
+            rows = RemoteRows.load(X)
             scaled = rows.map(_unit_rows, rows.futures)
             (sparse,) = gather(rows.client, [rows.submit(sp.issparse, scaled[0])])
             layout = "csr" if sparse else "dense"
@@ -230,5 +230,5 @@ def prepare(parts: dict[str, tuple[Any, Any]], out: str | os.PathLike, *, name: 
     return meta
 
 
-def _unit_rows(block: Any) -> Any:
-    return unit_rows(opened(block)[:])
+def _unit_rows(blocks: list[Any]) -> Any:
+    return unit_rows(opened(*blocks)[:])

@@ -11,7 +11,7 @@ No other module of flrml reads large matrices, so that only a block of rows is i
 """
 
 from flrml.rows.binary import BinaryRows, RunRows
-from flrml.rows.checks import canonical, check_largest, check_rows, check_scale, check_sparse
+from flrml.rows.checks import canonical, check_largest, check_rows, check_scale, check_sparse, check_unmasked
 from flrml.rows.layout import (
     RowOperator,
     in_float64,
@@ -42,6 +42,7 @@ __all__ = [
     "check_rows",
     "check_scale",
     "check_sparse",
+    "check_unmasked",
     "cross_gram",
     "fingerprint",
     "gram",

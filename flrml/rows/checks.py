@@ -11,8 +11,18 @@ from flrml.rows.layout import RowOperator, is_dask, on_disk
 from flrml.rows.measures import largest_value
 
 
+def check_unmasked(values: Any, name: str) -> None:
+    """Raise ValueError if an array has a mask, which scikit-learn's checks ignore."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError(f"{name} is a masked array; fill masked values or leave out their rows")
+
+
 def check_sparse(X: Any, name: str = "X") -> None:
-    """Raise ValueError if a sparse matrix has indices out of range, which would make SciPy read foreign memory."""
+    """Raise ValueError if a sparse matrix has indices out of range, which would make SciPy read foreign memory.
+
+    Masked arrays are refused as well.
+    """
+    check_unmasked(X, name)
     if not sp.issparse(X) or on_disk(X):  # files are checked when they are opened
         return
     try:

@@ -1,20 +1,40 @@
 """On worker processes: the same results as in memory, whatever the blocks."""
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from distributed import wait
+from sklearn.base import clone
 
 from flrml import FLRML, MFLRML, RidgeFLRML, decompose, draw_triplets, knn_accuracy
 from flrml.baselines.kissme import KISSME
 from flrml.distributed import decompose as decompose_blocks
-from flrml.distributed.blocks import RowBlocks, without_work_stealing
+from flrml.distributed.cluster import without_work_stealing
+from flrml.distributed.remote_rows import RemoteRows
 from flrml.neighbors import nearest
 from flrml.reference import CenteredRows, ReferenceFLRML, ReferenceMFLRML
 from tests.distributed.conftest import blocks, sent
 
 CHUNKINGS = {"one": [300], "even": [100, 100, 100], "uneven": [1, 199, 100]}
+
+
+def given_parts(parts, X):
+    """A dask array of parts that its description need not fit."""
+    made = [da.from_delayed(dask.delayed(part), (part.shape[0], X.shape[1]), X.dtype) for part in parts]
+    return da.concatenate(made)
+
+
+def out_of_range(X):
+    X = sp.csr_matrix(X)
+    X.indices[:5] += 1000
+    return X
+
+
+def duplicated(X):
+    """The same rows, each entry in two halves."""
+    return sp.csr_matrix((np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), X.shape)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +76,7 @@ def test_the_randomized_decomposition_is_that_of_memory(two, text, operator):
     X, _ = text
     whole = X if operator is None else operator(X)
     expected = decompose(whole, 20, random_state=np.random.RandomState(0), method="randomized")
-    rows = RowBlocks(blocks(X, [70, 90])).through(operator)
+    rows = RemoteRows.load(blocks(X, [70, 90])).through(operator)
     found = decompose_blocks(rows, 20, random=np.random.RandomState(0), method="randomized")
     assert close(found.singular_values, expected.singular_values)
     B = np.random.RandomState(1).standard_normal((20, 3))
@@ -67,13 +87,28 @@ def test_the_randomized_decomposition_is_that_of_memory(two, text, operator):
 
 
 def test_a_sum_sends_one_array_from_each_worker(two):
-    rows = RowBlocks(blocks(np.eye(60), [10] * 6))
+    rows = RemoteRows.load(blocks(np.eye(60), [10] * 6))
     with without_work_stealing(two):
-        parts = rows.map(lambda block: np.full(100_000, block.sum()), rows.futures)
+        parts = rows.map(lambda block: np.full(100_000, block[0].sum()), rows.futures)
         wait(parts)
         before = sent(two)
         np.testing.assert_array_equal(rows.sum(parts), np.full(100_000, 60.0))
     assert 2 <= (sent(two) - before) / 800_000 < 2.1
+
+
+@pytest.mark.parametrize("kind", [sp.coo_matrix, sp.csc_matrix, duplicated, np.asfortranarray, np.float32], ids=str)
+@pytest.mark.parametrize("Estimator", [FLRML, MFLRML, RidgeFLRML])
+def test_blocks_of_other_kinds_are_converted_as_in_memory(two, text, kind, Estimator):
+    X, y = text
+    X = X.toarray() if kind in (np.asfortranarray, np.float32) else X
+    model = Estimator(5, random_state=0)
+    expected = clone(model).fit(X, y)
+    rows = given_parts([kind(X[:90]), kind(X[90:])], X)
+    found = model.fit(rows, y)
+    assert found.components_.dtype == expected.components_.dtype
+    assert np.abs(found.components_ - expected.components_).max() <= 1e-4 * np.abs(expected.components_).max()
+    np.testing.assert_allclose(found.transform(rows).compute(), found.transform(X), atol=1e-6)
+    assert knn_accuracy(rows, y, rows, y) == knn_accuracy(X, y, X, y)
 
 
 def test_rows_that_need_conversion(two, small):
@@ -182,6 +217,12 @@ UNSUITED = [
     (lambda X: blocks(X[:, :0], [300]), r"0 feature\(s\)"),
     (lambda X: blocks(X + 1j, [300]), "Complex data not supported"),
     (lambda X: da.from_array(X[:, 0]), "two dimensions"),
+    (
+        lambda X: given_parts([X[:200], X[200:, :9]], X),
+        r"64 columns, but its block 1 has the shape \(100, 9\)",
+    ),
+    (lambda X: given_parts([X[:200], out_of_range(X[200:])], X), "a block of X is not a sound sparse matrix"),
+    (lambda X: given_parts([X[:200], np.ma.masked_less(X[200:], 0.5)], X), "X is a masked array"),
 ]
 
 

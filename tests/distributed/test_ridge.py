@@ -15,9 +15,8 @@ from sklearn.base import clone
 from flrml import RidgeFLRML, knn_accuracy
 from flrml.datasets import open_split as open_in_memory
 from flrml.datasets import prepare
-from flrml.distributed import closed_form, open_split, shards
-from flrml.distributed.blocks import RowBlocks
-from flrml.distributed.shards import Shards
+from flrml.distributed import closed_form, open_split, remote_rows
+from flrml.distributed.remote_rows import RemoteRows
 from flrml.ridge import SearchPolicy
 from tests.distributed.conftest import blocks, sent
 
@@ -97,9 +96,9 @@ def taken(monkeypatch):
     """The numbers of rows that are taken to the client, call by call."""
     numbers = []
     monkeypatch.setattr(
-        closed_form.ClusterRows,
+        closed_form.RidgeRows,
         "__getitem__",
-        lambda self, rows: numbers.append(len(rows)) or self.shards.take(rows),
+        lambda self, rows: numbers.append(len(rows)) or self.take(rows),
     )
     return numbers
 
@@ -133,7 +132,7 @@ def test_a_sample_is_searched_on_the_client_if_workers_have_no_room(two, words, 
     X, y = words
     monkeypatch.setattr(closed_form, "WORTH_WORKERS", 0)
     monkeypatch.setattr(closed_form, "SAMPLE_SHARE", 0)
-    monkeypatch.setattr(Shards, "sample", None)
+    monkeypatch.setattr(RemoteRows, "subset", None)
     RidgeFLRML(12, random_state=0).fit(blocks(X, [300, 300]), y)
 
 
@@ -172,7 +171,7 @@ def test_workers_keep_nothing_of_a_fit(two, words, monkeypatch, worth):
 def test_a_sample_has_the_rows_in_their_order(two, words):
     X, _ = words
     rows = np.sort(np.random.RandomState(0).choice(N, 90, replace=False))
-    sample = Shards(RowBlocks(blocks(X, [7, 200, 93, 100, 150, 50]))).sample(rows)
+    sample = RemoteRows.load(blocks(X, [7, 200, 93, 100, 150, 50])).by_thread().subset(rows)
     some = np.array([40, 3, 89, 0, 41])
     assert sample.shape == (90, X.shape[1])
     assert np.array_equal(sample[np.arange(90)].toarray(), X[rows].toarray())
@@ -242,8 +241,8 @@ def test_what_is_sent_does_not_depend_on_the_number_of_rows(two, words):
 
 
 def test_a_value_is_passed_on_by_a_tree_of_workers(two, monkeypatch):
-    monkeypatch.setattr(shards, "FAN_IN", 1)
-    portions = Shards(RowBlocks(blocks(np.eye(8), [2, 2, 2, 2])))
+    monkeypatch.setattr(remote_rows, "FAN_IN", 1)
+    portions = RemoteRows.load(blocks(np.eye(8), [2, 2, 2, 2])).by_thread()
     value = portions.scatter(np.arange(3))
     copies = portions.broadcast(value)
     assert len({copy.key for copy in copies} | {value.key}) == 3
@@ -254,7 +253,7 @@ def test_a_value_is_passed_on_by_a_tree_of_workers(two, monkeypatch):
 
 def test_rows_are_taken_in_any_order(two, words):
     X, _ = words
-    portions = Shards(RowBlocks(blocks(X, [10, 200, 90, 300])))
+    portions = RemoteRows.load(blocks(X, [10, 200, 90, 300])).by_thread()
     wanted = np.random.RandomState(0).permutation(N)[:50]
     np.testing.assert_array_equal(portions[wanted].toarray(), X[wanted].toarray())
 

@@ -12,9 +12,9 @@ from distributed.comm.core import CommClosedError
 
 from flrml import RidgeFLRML, knn_accuracy
 from flrml.distributed import closed_form
-from flrml.distributed.blocks import RowBlocks
+from flrml.distributed.cluster import ClusterLostError
 from flrml.distributed.remote_matrices import RemoteMatrices, RemoteMatrix, SampledBlocks
-from flrml.distributed.waiting import ClusterLostError
+from flrml.distributed.remote_rows import RemoteRows
 from tests.distributed.conftest import blocks, workers
 from tests.distributed.test_ridge import close, documents
 
@@ -23,16 +23,16 @@ SETTINGS = {"n_components": 12, "random_state": 0}
 GIVEN = SETTINGS | {"ridge": 0.3, "within": 0.9, "local": 0.1, "rounds": 2}
 # Where a worker dies: a method on the client, and the number of its call.
 PHASES = {
-    "loading": (RowBlocks, "_load", 1),
-    "summary": (closed_form.ClusterRows, "__init__", 1),
-    "sample": (closed_form.ClusterRows, "__getitem__", 1),
+    "loading": (RemoteRows, "map", 1),
+    "summary": (RemoteRows, "check_values", 1),
+    "sample": (closed_form.RidgeRows, "__getitem__", 1),
     "search": (SampledBlocks, "gram_times", 2),
     "first product": (RemoteMatrices, "product", 1),
     "third product": (RemoteMatrices, "product", 3),
-    "reduction": (RowBlocks, "sums_by_worker", 4),
+    "reduction": (RemoteRows, "sums_by_worker", 4),
     "directions": (RemoteMatrices, "next_block", 4),
     "scatter": (RemoteMatrices, "last_column", 1),
-    "class means": (closed_form.BlockLabels, "scatters", 1),
+    "class means": (closed_form.RemoteLabels, "class_means", 1),
     "rounds": (RemoteMatrix, "__getitem__", 1),
     "map": (RemoteMatrices, "lift", 1),
 }

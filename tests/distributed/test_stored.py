@@ -11,7 +11,7 @@ from flrml.datasets import open_split as open_in_memory
 from flrml.datasets import prepare
 from flrml.distributed import open_split, stored
 from flrml.distributed import prepare as prepare_blocks
-from flrml.distributed.blocks import RowBlocks
+from flrml.distributed.remote_rows import RemoteRows
 from flrml.distributed.stored import StoredRows, _equal_blocks, open_together
 from tests.distributed.conftest import blocks
 
@@ -70,7 +70,7 @@ def test_neighbours_on_disk_are_opened_as_one(stores, layout, monkeypatch):
 
 
 def test_blocks_without_a_place_are_dealt_out_evenly_and_in_order(two, stores):
-    rows = RowBlocks(open_split(stores / "dense" / "train", rows_per_block=40)[0])
+    rows = RemoteRows.load(open_split(stores / "dense" / "train", rows_per_block=40)[0])
     assert [rows.places.count(worker) for worker in rows.workers] == [3, 2]
     assert rows.places == sorted(rows.places)
     first, second = rows.workers

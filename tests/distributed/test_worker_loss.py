@@ -11,8 +11,8 @@ from distributed import Client, wait
 
 from flrml import FLRML, MFLRML, RidgeFLRML, knn_accuracy
 from flrml.datasets.store import open_groups
-from flrml.distributed import open_split, waiting
-from flrml.distributed.waiting import ClusterLostError
+from flrml.distributed import cluster, open_split
+from flrml.distributed.cluster import ClusterLostError
 from flrml.pipeline.stages.inputs import load_rows
 from tests.distributed.conftest import blocks, workers
 from tests.workflow.conftest import finished, fresh  # noqa: F401 - fixtures
@@ -76,9 +76,9 @@ def test_the_loss_of_all_workers_on_the_way_to_a_result_is_one_clear_error(monke
             return await original(**arguments)
 
         monkeypatch.setattr(client.scheduler, "gather", kill_and_gather)
-        monkeypatch.setattr(waiting, "PATIENCE_SECONDS", 4.0)
+        monkeypatch.setattr(cluster, "PATIENCE_SECONDS", 4.0)
         with pytest.raises(ClusterLostError, match="are gone"):
-            waiting.gather(client, futures)
+            cluster.gather(client, futures)
 
 
 @pytest.mark.parametrize("Estimator", [FLRML, MFLRML])
@@ -86,7 +86,7 @@ def test_workers_that_freeze_are_one_clear_error(monkeypatch, digits, processes,
     """Their connections stay open, and the scheduler still counts them as running."""
     X, y, *_ = digits
     started = [processes.worker("--no-nanny") for _ in range(2)]
-    monkeypatch.setattr(waiting, "PATIENCE_SECONDS", 15.0)
+    monkeypatch.setattr(cluster, "PATIENCE_SECONDS", 15.0)
     with Client(processes.address, timeout=60) as client:
         client.wait_for_workers(2, timeout=120)
 

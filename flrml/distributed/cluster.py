@@ -1,15 +1,19 @@
-"""Wait for the workers of a Dask cluster, with a limit."""
+"""The client of a Dask cluster, and its workers: wait for them, with a limit."""
 
 import asyncio
 import concurrent.futures
 import time
+from collections.abc import Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from typing import Any
 
-from distributed import Client, Future
+from distributed import Client, Future, default_client
+from distributed.client import ClosedClientError
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
-from flrml.compat import free_stuck_tasks
+from flrml.compat import free_stuck_tasks, start_work_stealing, stop_work_stealing
 
 PATIENCE_SECONDS = 45.0  # without a running worker
 
@@ -18,6 +22,36 @@ SCHEDULER_IS_GONE = "the Dask scheduler is gone; restart it, connect to it and r
 
 class ClusterLostError(RuntimeError):
     """No worker or no scheduler of a Dask cluster is left to do the work."""
+
+
+def active_client() -> Client:
+    """Return the Dask client of this process, or raise an error with a remedy."""
+    try:
+        return default_client()
+    except ValueError:
+        raise RuntimeError(
+            "no Dask client is active; create one with `distributed.Client()` for workers on this machine, or "
+            "`distributed.Client(address)` for a cluster"
+        ) from None
+
+
+@contextmanager
+def without_work_stealing(client: Client) -> Iterator[None]:
+    """Keep the scheduler from moving tasks to idle workers, which would send them the rows.
+
+    If the scheduler dies meanwhile, ClusterLostError replaces errors of the connection.
+    """
+    try:
+        stopped = client.run_on_scheduler(stop_work_stealing)
+        try:
+            yield
+        finally:
+            if stopped and client.status == "running":
+                client.run_on_scheduler(start_work_stealing)
+    except (OSError, CancelledError, ClosedClientError) as error:
+        if not scheduler_is_gone(client):
+            raise
+        raise ClusterLostError(SCHEDULER_IS_GONE) from error
 
 
 def scheduler_is_gone(client: Client) -> bool:
@@ -45,7 +79,7 @@ def gather(client: Client, futures: list[Future]) -> list[Any]:
             "workers of the Dask cluster died repeatedly on the same task, probably out of memory: use "
             "smaller blocks, or workers with more memory"
         ) from error
-    except (concurrent.futures.CancelledError, CommClosedError) as error:
+    except (CancelledError, CommClosedError) as error:
         if scheduler_is_gone(client):
             raise ClusterLostError(SCHEDULER_IS_GONE) from error
         raise ClusterLostError(
