@@ -72,10 +72,13 @@ class RemoteRows:
         for number, (shape, _) in enumerate(found):
             if shape[1:] != X.shape[1:]:
                 raise ValueError(f"X has {X.shape[1]} columns, but its block {number} has the shape {shape}")
-        converted = rows.map(_convert, blocks, dtype) if any(needed for _, needed in found) else blocks
+        usual = [
+            rows.submit(_convert, block, dtype, at=place) if needed else block
+            for place, block, (_, needed) in zip(rows.places, blocks, found, strict=True)
+        ]
         bounds = np.cumsum([0, *(shape[0] for shape, _ in found)]).tolist()
         spans = [[span] for span in pairwise(bounds)]
-        return replace(rows, futures=[[block] for block in converted], spans=spans, shape=(bounds[-1], X.shape[1]))
+        return replace(rows, futures=[[block] for block in usual], spans=spans, shape=(bounds[-1], X.shape[1]))
 
     def by_thread(self) -> "RemoteRows":
         """Return the same rows in one portion per thread of each worker.
@@ -310,14 +313,12 @@ def whole_rows(X: Any) -> Any:
     return X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
 
 
-def on_client(labels: Any) -> NDArray | None:
-    """Return labels or groups as an array on the client, which gathers those of a dask array."""
-    if labels is None:
-        return None
-    if is_dask(labels):
-        client = active_client()
-        (labels,) = gather(client, [client.compute(labels)])
-    return np.asarray(labels)
+def on_client(labels: Any) -> Any:
+    """Return labels or groups on the client, which gathers those of a dask array."""
+    if not is_dask(labels):
+        return labels
+    client = active_client()
+    return gather(client, [client.compute(labels)])[0]
 
 
 def stack_rows(parts: list[Any]) -> Any:
@@ -334,7 +335,8 @@ def _describe(block: Any, dtype: np.dtype) -> tuple[tuple[int, ...], bool]:
     if isinstance(block, StoredRows):
         return block.shape, False
     check_sparse(block, "a block of X")
-    usual = block.format == "csr" and canonical(block) is block if sp.issparse(block) else type(block) is np.ndarray
+    dense = type(block) in (np.ndarray, np.memmap)
+    usual = block.format == "csr" and canonical(block) is block if sp.issparse(block) else dense
     return np.shape(block), not (usual and block.dtype == dtype)
 
 

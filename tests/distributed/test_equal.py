@@ -96,7 +96,11 @@ def test_a_sum_sends_one_array_from_each_worker(two):
     assert 2 <= (sent(two) - before) / 800_000 < 2.1
 
 
-@pytest.mark.parametrize("kind", [sp.coo_matrix, sp.csc_matrix, duplicated, np.asfortranarray, np.float32], ids=str)
+@pytest.mark.parametrize(
+    "kind",
+    [sp.coo_matrix, sp.csc_matrix, duplicated, np.asfortranarray, np.float32],
+    ids=lambda kind: kind.__name__,
+)
 @pytest.mark.parametrize("Estimator", [FLRML, MFLRML, RidgeFLRML])
 def test_blocks_of_other_kinds_are_converted_as_in_memory(two, text, kind, Estimator):
     X, y = text
