@@ -10,21 +10,31 @@ import socket
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.workflow.project import Project
+from tests.workflow.project import TINY, Project
 
 pytestmark = pytest.mark.slow
 KILLS = 10
+SIGNALS = 6 * [signal.SIGKILL] + 2 * [signal.SIGTERM, signal.SIGINT]
+SWEEPS = TINY | {
+    "datasets": {"digits": TINY["datasets"]["digits"]},
+    "methods": {"cosine": {}},
+    "figures": {
+        "margin": {"datasets": ["digits"], "ratios": [0.25, 0.5, 1.0, 2.0], "repeats": 2},
+        "batches": {"datasets": ["digits"], "methods": ["mflrml"], "sizes": [10, 20, 40, 80], "repeats": 2},
+    },
+}
 SECONDS = 8.0  # after the first job has started, within which a signal is sent
 
 
-def start(project: Project, *targets: str) -> subprocess.Popen:
+def start(project: Project, config: dict[str, Any] = TINY) -> subprocess.Popen:
     """Start the documented command in a process group of its own."""
     with open(project.folder / "killed.log", "a") as log:
         return subprocess.Popen(
-            project.command("--rerun-incomplete", *targets),
+            project.command("--rerun-incomplete", config=config),
             cwd=project.code,
             env=project.environment,
             stdout=log,
@@ -85,35 +95,39 @@ def assert_same_runs(project: Project, finished: Project) -> None:
         assert run["status"] != "FINISHED" or "flrml.digest" in run["tags"]
 
 
-@pytest.mark.parametrize(
-    ("whom", "how", "times"),
-    [
-        ("group", signal.SIGKILL, 20),
-        ("parent", signal.SIGKILL, 5),
-        ("children", signal.SIGKILL, 5),
-        ("group", signal.SIGTERM, 5),
-        ("group", signal.SIGINT, 5),
-    ],
-)
-def test_signals_at_random_moments_change_nothing(finished, fresh, whom, how, times):
-    moments = random.Random(0)
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory) -> Project:
+    """A project in which the sweeps have run; not to be changed."""
+    project = Project.create(tmp_path_factory.mktemp("swept") / "project")
+    project.run(config=SWEEPS)
+    return project
+
+
+@pytest.mark.parametrize("whom", ["group", "parent", "children"])
+@pytest.mark.parametrize("config", [TINY, SWEEPS], ids=["tiny", "sweeps"])
+def test_signals_at_random_moments_change_nothing(request, fresh, config, whom):
+    undisturbed = request.getfixturevalue("swept" if config is SWEEPS else "finished")
+    moments = random.Random(whom)
     sent = 0
-    for number in range(times):
-        models = sorted(fresh.results.glob("runs/*/*/*/model.npz"))
-        for path in moments.sample(models, len(models) // 2):  # so that trainings are repeated
+    for number, how in enumerate(SIGNALS):
+        made = sorted(
+            [*fresh.results.glob("runs/*/*/*/model.npz"), *fresh.results.glob("sweeps/*/*/*/*/point.json")]
+        )
+        for path in moments.sample(made, len(made) // 2):  # so that trainings are repeated
             path.unlink()
-        process = start(fresh)
+        process = start(fresh, config)
         while process.poll() is None and not has_started(fresh, number + 1):
             time.sleep(0.05)
         time.sleep(moments.uniform(0, SECONDS))
         sent += interrupt(process, whom, how)
-        fresh.run("--unlock")
-    assert sent > times / 2
-    fresh.run("--rerun-incomplete")
-    assert fresh.numbers() == finished.numbers()
-    assert_same_runs(fresh, finished)
+        fresh.run("--unlock", config=config)
+    print(f"{sent} of {len(SIGNALS)} signals sent before the run had ended")
+    assert sent > len(SIGNALS) / 2
+    fresh.run("--rerun-incomplete", config=config)
+    assert fresh.numbers() == undisturbed.numbers()
+    assert_same_runs(fresh, undisturbed)
     assert list(fresh.results.rglob(".*")) == []
-    assert "Nothing to be done" in fresh.run()
+    assert "Nothing to be done" in fresh.run(config=config)
 
 
 def test_kill_9_while_runs_are_logged_loses_and_doubles_none(finished, project):
