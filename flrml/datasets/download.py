@@ -64,8 +64,10 @@ def download(wanted: RemoteFile, folder: Path, progress: bool | None = None) -> 
     if wanted.sha256 is None:
         with open(path, "rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        way = "" if wanted.url.startswith("https:") else "; without https, it may have been changed on the way"
         warnings.warn(
-            f"{wanted.name}: unverified, as no sha256 is published for {wanted.url}; this copy has {sha256}",
+            f"{wanted.name}: unverified, as no sha256 is published for {wanted.url}{way}; this copy has {sha256}, "
+            "which is kept next to it, and another one will be refused",
             FlrmlWarning,
         )
     return Path(path)

@@ -113,7 +113,9 @@ def test_a_file_of_a_folder_arrives_in_that_folder(server, tmp_path):
 def test_a_file_without_a_published_hash_is_called_unverified_once(server, tmp_path):
     server.answers = [whole]
     raw, wanted = RawFiles(tmp_path), RemoteFile("file.bin", server.url)
-    with pytest.warns(FlrmlWarning, match=rf"file\.bin: unverified.*{SHA256}") as caught:
+    with pytest.warns(
+        FlrmlWarning, match=rf"file\.bin: unverified.* without https.*{SHA256}.*another one will be refused"
+    ) as caught:
         raw.get(wanted)
     assert len(caught) == 1
     assert raw.notes() == ["unverified, as no sha256 is published: file.bin"]
