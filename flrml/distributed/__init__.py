@@ -8,11 +8,11 @@ from flrml.distributed.closed_form import fit_ridge
 from flrml.distributed.descent import fit_flrml
 from flrml.distributed.embedding import embed, nearest_in_blocks
 from flrml.distributed.minibatches import fit_mflrml
-from flrml.distributed.spectral import BlockSpectrum, decompose, decompose_stored
+from flrml.distributed.spectral import RemoteSpectrum, decompose, decompose_stored
 from flrml.distributed.stored import open_split, prepare
 
 __all__ = [
-    "BlockSpectrum",
+    "RemoteSpectrum",
     "decompose",
     "decompose_stored",
     "embed",

@@ -37,11 +37,7 @@ def fit_ridge(
 
     The result is that of the same fit in memory, up to the order in which floating-point numbers are added. Labels
     and groups in dask arrays are gathered on the client. Triplets are refused: their rows would have to meet.
-
-    Communicated, for Krylov blocks of p columns (at least d/4, 10 and, up to 150, the number of classes): D × p
-    numbers from and to every worker for each of four or more blocks, and D × d once for the map. Parameters are
-    chosen with a sample of at most 10,000 rows, or 2 GB, on the client, or at the workers if its rows are heavy;
-    then the blocks of its search are communicated as well. Of what depends on n, only labels are communicated.
+    docs/scaling.md says what is communicated.
     """
     if triplets is not None:
         raise ValueError("RidgeFLRML learns from labels if X is a dask array; give y in place of triplets")

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 
 from flrml.distributed.cluster import active_client, gather, without_work_stealing
 from flrml.distributed.remote_rows import RemoteRows, on_client
-from flrml.distributed.spectral import BlockSpectrum, decompose, from_spectrum
+from flrml.distributed.spectral import RemoteSpectrum, decompose, from_spectrum
 from flrml.exceptions import SpectrumError
 from flrml.flrml import FLRML
 from flrml.loss import LossRows
@@ -40,14 +40,7 @@ def fit_flrml(
     The result is that of the same fit in memory, up to the order in which floating-point numbers are added. The
     client has the labels, the triplets, U if D is the short side, and matrices of r × d. Of a given spectrum, only
     the shape is compared with X: a digest of X would need all of it on the client.
-
-    Communicated, in numbers of 4 or 8 bytes, for B blocks: once, the Gram matrix of the short side (D² per worker
-    if n > D; if n ≤ D every block visits the workers of all others), U Σ⁻¹ (D × r) or V to the workers, and
-    up to min(B, 2t) n r for the rows that meet in triplets, t per sample. In every iteration: one r × d matrix and
-    two d × d ones to every worker; from every worker, summed over its blocks, r × d for the gradient, d for each
-    value, and 4 d² if the first step is too long. Rows of E, M, Z and R are never sent.
-
-    Every worker holds its rows of V and Aᵀ V (n × r each over the cluster) and of E, M and Z for two points.
+    docs/scaling.md says what is communicated, and what a worker holds.
     """
     with without_work_stealing(active_client()):
         rows = RemoteRows.load(X)
@@ -56,15 +49,15 @@ def fit_flrml(
         random = check_random_state(model.random_state)
         T = model._check_triplets(rows, on_client(y), triplets, model.n_triplets, random)
         blocks = _decomposed(model, rows.through(model.decomposed_rows), spectrum, random)
-        model._descend(BlockLossRows(blocks, T), random, callback)
+        model._descend(RemoteLossRows(blocks, T), random, callback)
         # The digest of the data stays unknown, so that the spectrum serves only dask arrays.
-        model.spectrum_ = blocks.collect("") if blocks.basis is not None else None  # type: ignore[assignment]
+        model.spectrum_ = blocks.collect("") if blocks.basis is not None else None
     return model
 
 
 def _decomposed(
     model: FLRML, rows: RemoteRows, spectrum: Spectrum | None, random: np.random.RandomState
-) -> BlockSpectrum:
+) -> RemoteSpectrum:
     smallest = model.smallest_singular_value
     if spectrum is None:
         model._log(f"decomposing {rows.shape[0]} × {rows.shape[1]} in {len(rows.places)} blocks")
@@ -78,11 +71,11 @@ def _decomposed(
     return from_spectrum(rows, spectrum)
 
 
-class BlockLossRows(LossRows):
+class RemoteLossRows(LossRows):
     """Rows of V and Aᵀ V in blocks at the workers."""
 
-    def __init__(self, spectrum: BlockSpectrum, triplets: NDArray):
-        self.rows, self.V, self.lift_blocks = spectrum.rows, spectrum.V, spectrum.lift
+    def __init__(self, spectrum: RemoteSpectrum, triplets: NDArray):
+        self.rows, self.V, self.lift_blocks = spectrum.X, spectrum.V, spectrum.lift
         self.n, self.dtype, self.rank = self.rows.shape[0], self.rows.dtype, spectrum.rank
         contrasts = contrast_matrix(*triplet_counts(triplets, self.n, self.dtype))
         self.contrasted = _contrast_rows(self.rows, self.V, contrasts, self.rank)

@@ -24,10 +24,8 @@ def fit_mflrml(
 ) -> MFLRML:
     """Learn from mini-batches of a dask array, from an empty map if ``reset`` is set; see :meth:`flrml.MFLRML.fit`.
 
-    Communicated in a mini-batch: its rows, at most three times ``batch_triplets`` or d + 10 of them, to the client;
-    binary rows as 4 bytes for each one or run of ones. Neither this nor the time depends on the number of workers,
-    which are for data that one machine cannot hold. Labels and triplets are gathered on the client. Of blocks from
-    :func:`flrml.distributed.open_split`, only the rows of mini-batches are read.
+    Labels are gathered on the client. Of blocks from :func:`flrml.distributed.open_split`, only the rows of
+    mini-batches are read. docs/scaling.md says what is communicated.
     """
     with without_work_stealing(active_client()):
         rows = RemoteRows.load(X).by_thread()

@@ -54,14 +54,6 @@ class RemoteMatrix:
         return out
 
 
-@dataclass(frozen=True)
-class RemoteBlock:
-    """A :class:`flrml.ridge.krylov.Block` at a worker, and its small matrix as a separate future."""
-
-    block: Future
-    along: Future
-
-
 class ScaledBlocks(ScaledRows):
     """Scaled rows whose blocks are at workers; see :class:`flrml.ridge.scaling.ScaledRows`."""
 
@@ -103,7 +95,7 @@ class RemoteMatrices(SampleMatrices):
         super().__init__(X, None)
         self.remote: RemoteRows = X.X
         self._weights = self.remote.scatter(np.append(X.weights, X.dtype.type(X.constant)))
-        self._last: RemoteBlock | None = None
+        self._last: Block | None = None
 
     def dense(self) -> RemoteMatrix:
         found = self.remote.map(_dense, self.remote.futures, self._weights, self.X.constant)
@@ -126,39 +118,40 @@ class RemoteMatrices(SampleMatrices):
     def leading(self, sums: Any, number: int) -> Any:
         return [self._submit(_leading, sums, number)]
 
-    def next_block(self, blocks: list[RemoteBlock], sums: list[Future]) -> RemoteBlock:
-        """Return the block that sums add; one worker keeps all blocks."""
-        found = self._submit(_next_block, [earlier.block for earlier in blocks], sums)
-        return RemoteBlock(found, self._submit(attrgetter("along"), found))
+    def next_block(self, blocks: list[Any], sums: Any) -> Any:
+        """Return futures of the block that sums add, and of its small matrix; one worker keeps all blocks."""
+        found = self._submit(_next_block, [earlier.directions for earlier in blocks], sums)
+        along: Any = self._submit(attrgetter("along"), found)
+        return Block(found, along)
 
-    def is_empty(self, block: RemoteBlock) -> bool:
+    def is_empty(self, block: Block) -> bool:
         """Return False without waiting for the block; products without columns take no time."""
         return False
 
-    def product(self, block: RemoteBlock) -> RemoteMatrix:
+    def product(self, block: Block) -> RemoteMatrix:
         """Return X V for the directions V of a block.
 
         It waits for the previous block, so that workers that join get their share from the next block on.
         """
         remote = self.remote
         if self._last is not None:
-            gather(remote.client, [self._last.along])
+            self.gather([self._last.along])
             remote.rebalance()
         self._last = block
-        copies = remote.broadcast(block.block)
+        copies = remote.broadcast(block.directions)
         return RemoteMatrix(remote, [remote.map(_times, remote.futures, copies, self._weights)], self.X.dtype)
 
-    def last_column(self, blocks: list[RemoteBlock] | None, images: list[RemoteMatrix]) -> Future:
+    def last_column(self, blocks: list[Block] | None, images: list[RemoteMatrix]) -> Future:
         parts = self.side_by_side(images).by_portion
         return self.remote.sum_future(self.remote.map(_inner, parts))
 
-    def gather(self, matrices: list[Future]) -> list[NDArray[np.float64]]:
+    def gather(self, matrices: list[Any]) -> list[NDArray[np.float64]]:
         return gather(self.remote.client, matrices)
 
-    def lift(self, blocks: list[RemoteBlock] | None, C: NDArray) -> NDArray:
+    def lift(self, blocks: list[Block] | None, C: NDArray) -> NDArray:
         if blocks is None:
             return C
-        (found,) = gather(self.remote.client, [self._submit(_lift, [block.block for block in blocks], C)])
+        (found,) = gather(self.remote.client, [self._submit(_lift, [block.directions for block in blocks], C)])
         return found if self.X.constant else found[:-1]
 
     def _submit(self, work: Any, *arguments: Any) -> Future:

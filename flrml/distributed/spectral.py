@@ -10,7 +10,7 @@ As in :mod:`flrml.spectrum`, the shape of X decides how it is found:
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
@@ -37,35 +37,24 @@ from flrml.spectrum import (
 
 
 @dataclass(frozen=True)
-class BlockSpectrum:
-    """Thin SVD of row blocks; see :class:`flrml.Spectrum`."""
+class RemoteSpectrum(Spectrum):
+    """Thin SVD of remote rows ``X``; see :class:`flrml.Spectrum`."""
 
-    rows: RemoteRows
-    singular_values: NDArray
-    basis: NDArray | None  # None if V is at the workers only
-    side: str
-    V: list[Future]  # rows of each block
-    dual: list[Future] | None  # rows of each block
-    settings: dict
-
-    @property
-    def rank(self) -> int:
-        """The number r of singular values kept."""
-        return len(self.singular_values)
+    basis: Any  # None if V is at the workers only
+    dual: Any  # rows of each portion
+    V: list[Future] = field(default_factory=list)  # rows of each portion
 
     def lift(self, B: NDArray) -> NDArray:
         """Return Lᵀ = U Σ⁻¹ B (D × d), on the client."""
         if self.side == "right":
-            assert self.basis is not None
-            return self.basis @ (B / self.singular_values[:, None])
+            return super().lift(B)
         left = self.V if self.dual is None else self.dual
         B = B / self.singular_values[:, None] ** 2 if self.dual is None else B
-        rows = self.rows
-        return rows.sum(rows.map(_lift, rows.futures, left, rows.scatter(B)))
+        return self.X.sum(self.X.map(_lift, self.X.futures, left, self.X.scatter(B)))
 
     def collect(self, fingerprint: str) -> Spectrum:
         """Return the same on the client, which must have room for n × r numbers."""
-        client = self.rows.client
+        client = self.X.client
         basis = self.basis if self.basis is not None else np.concatenate(gather(client, self.V))
         dual = None if self.dual is None else np.concatenate(gather(client, self.dual))
         return Spectrum(self.singular_values, basis, self.side, dual, fingerprint, self.settings)
@@ -78,24 +67,25 @@ def decompose(
     method: str = "auto",
     smallest: float = 0.0,
     random: np.random.RandomState | None = None,
-) -> BlockSpectrum:
+) -> RemoteSpectrum:
     """Decompose row blocks; see :func:`flrml.decompose` for the parameters."""
     n, n_features = rows.shape
     method = choose_method(method, n, n_features, max_rank)
     settings = {"max_rank": max_rank, "method": method, "smallest": smallest}
     if method == "randomized":
-        values, V, dual = randomized_svd(BlockRange(rows), max_rank, random or np.random.RandomState())
+        values, V, dual = randomized_svd(RemoteRange(rows), max_rank, random or np.random.RandomState())
         kept = count_kept(values, max_rank, smallest, n_features)
         # The largest and the smallest entry of each column decide its sign, as in memory.
         signs = column_signs(np.vstack(gather(rows.client, rows.map(_extremes, V))))[:kept]
         V, dual = (rows.map(signed, part, signs, rows.dtype) for part in (V, dual))
-        return BlockSpectrum(rows, values[:kept].astype(rows.dtype), None, "left", V, dual, settings)
+        return RemoteSpectrum(values[:kept].astype(rows.dtype), None, "left", dual, "", settings, rows, V)
     side = "right" if n > n_features else "left"
     total = rows.sum(rows.map(_gram_of_columns, rows.futures)) if side == "right" else _gram_of_rows(rows)
     values, basis = eigen(total)
     kept = count_kept(values, max_rank, smallest, n_features)
     values, basis = values[:kept].astype(rows.dtype), signed(basis, column_signs(basis[:, :kept]), rows.dtype)
-    return BlockSpectrum(rows, values, basis, side, _left_blocks(rows, basis, values, side), None, settings)
+    V = _left_vectors(rows, basis, values, side)
+    return RemoteSpectrum(values, basis, side, None, "", settings, rows, V)
 
 
 def decompose_stored(
@@ -110,15 +100,14 @@ def decompose_stored(
     return found.collect(fingerprint)
 
 
-def from_spectrum(rows: RemoteRows, spectrum: Spectrum) -> BlockSpectrum:
+def from_spectrum(rows: RemoteRows, spectrum: Spectrum) -> RemoteSpectrum:
     """Distribute a decomposition on the client to the row blocks that it belongs to."""
-    values, basis = spectrum.singular_values, spectrum.basis
-    V = _left_blocks(rows, basis, values, spectrum.side)
+    V = _left_vectors(rows, spectrum.basis, spectrum.singular_values, spectrum.side)
     dual = None if spectrum.dual is None else rows.scatter_rows(spectrum.dual)
-    return BlockSpectrum(rows, values, basis, spectrum.side, V, dual, spectrum.settings)
+    return RemoteSpectrum(**vars(spectrum) | {"dual": dual, "X": rows, "V": V})
 
 
-class BlockRange(Range):
+class RemoteRange(Range):
     """Sample matrices as lists of row blocks at the workers."""
 
     def __init__(self, rows: RemoteRows):
@@ -154,8 +143,8 @@ class BlockRange(Range):
         return self.times(Y, scipy.linalg.solve_triangular(R, np.eye(len(R)), check_finite=False))
 
 
-def _left_blocks(rows: RemoteRows, basis: NDArray, values: NDArray, side: str) -> list[Future]:
-    """Return V of each block: X U Σ⁻¹ if the client has U, else the rows of V."""
+def _left_vectors(rows: RemoteRows, basis: NDArray, values: NDArray, side: str) -> list[Future]:
+    """Return V of each portion: X U Σ⁻¹ if the client has U, else the rows of V."""
     if side == "right":
         return rows.map(_times, rows.futures, rows.scatter(basis / values))
     return rows.scatter_rows(basis)
