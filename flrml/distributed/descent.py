@@ -51,7 +51,7 @@ def fit_flrml(
         blocks = _decomposed(model, rows.through(model.decomposed_rows), spectrum, random)
         model._descend(RemoteLossRows(blocks, T), random, callback)
         # The digest of the data stays unknown, so that the spectrum serves only dask arrays.
-        model.spectrum_ = blocks.collect("") if blocks.basis is not None else None
+        model.spectrum_ = blocks.collect("") if blocks.basis is not None else None  # type: ignore[assignment]
     return model
 
 
