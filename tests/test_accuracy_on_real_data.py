@@ -1,8 +1,7 @@
 """Accuracies on the paper's data sets: means over three seeds against what the authors' code and paper give.
 
-Figures that come from the authors' test code (TDT2 and M-FLRML of the reference methods) are measured by its vote,
-in which farther neighbours weigh more; on NG20 that costs M-FLRML four points. The others are measured by a
-majority.
+Figures that come from the authors' test code (M-FLRML of the reference methods) are measured by its vote, in
+which farther neighbours weigh more; on NG20 that costs M-FLRML four points. The others are measured by a majority.
 """
 
 import functools
@@ -50,6 +49,14 @@ def ng20(raw_dir, seed):
     return X[train], y[train], X[test], y[test]
 
 
+def ng20_official(raw_dir, seed):
+    parts = []
+    for name in ("news20.bz2", "news20.t.bz2"):
+        X, y = load_svmlight_file(str(raw_dir / "news20" / name), n_features=62061, dtype=np.float32)
+        parts += [normalize(X), y]
+    return parts
+
+
 @functools.lru_cache(maxsize=3)
 def spectrum(read, raw_dir, seed, max_rank, decompose):
     return decompose(read(raw_dir, seed)[0], max_rank, random_state=seed)
@@ -78,11 +85,11 @@ def check(found, expected, tolerance):
     ("read", "max_rank", "Estimator", "vote", "expected", "tolerance"),
     [
         (mnist, 3000, ReferenceFLRML, majority_vote, 95.9, 0.5),
-        (tdt2, 3000, ReferenceFLRML, farthest_vote, 94.8, 0.5),
+        (tdt2, 3000, ReferenceFLRML, majority_vote, 95.0, 0.6),
         (tdt2, 300, FLRML, majority_vote, 96.2, 0.7),
         (ng20, 1500, FLRML, majority_vote, 79.5, 1.2),
-        (ng20, 3000, ReferenceFLRML, majority_vote, 79.5, 1.0),
-        (ng20, 3000, FLRML, majority_vote, 82.0, 1.0),
+        (ng20_official, 3000, ReferenceFLRML, majority_vote, 79.7, 1.0),
+        (ng20_official, 3000, FLRML, majority_vote, 82.8, 1.0),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
