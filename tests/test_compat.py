@@ -5,8 +5,13 @@ import subprocess
 import sys
 import time
 
+import numpy as np
+import pandas as pd
 import pytest
 from distributed import Client, LocalCluster, get_worker
+from mlflow.exceptions import MlflowException
+from mlflow.models import validate_schema
+from mlflow.types import ColSpec, Schema, TensorSpec
 
 from flrml.compat import free_stuck_tasks, start_work_stealing, stop_work_stealing
 
@@ -94,3 +99,15 @@ def test_snakemake_starts_a_timer_for_every_job_that_ends(tmp_path, lifted):
     said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     timers = int(re.search(r"timers: (\d+)", said.stdout + said.stderr)[1])
     assert timers == 0 if lifted else timers > 10
+
+
+@pytest.mark.parametrize(
+    ("rows", "spec"),
+    [
+        (np.ones((1, 2), np.float32), TensorSpec(np.dtype("float64"), (-1, 2))),
+        (pd.DataFrame({"age": [34]}), ColSpec("double", "age")),
+    ],
+)
+def test_mlflow_refuses_numbers_of_another_type(rows, spec):
+    with pytest.raises(MlflowException, match="float"):
+        validate_schema(rows, Schema([spec]))

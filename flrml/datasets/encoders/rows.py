@@ -103,7 +103,13 @@ class RowsEncoder:
 
     def numbers(self, raw: Any, origin: str = "input") -> Any:
         """Return raw input as a matrix of numbers, neither checked nor weighted nor scaled."""
-        block = raw if sp.issparse(raw) else np.asarray(raw)
+        try:
+            block = raw if sp.issparse(raw) else np.asarray(raw)
+            block = block.astype(
+                np.result_type(block, np.float32) if block.dtype.kind in "biuf" else float, copy=False
+            )
+        except (TypeError, ValueError) as error:
+            raise DatasetError(f"{origin}: not a matrix of numbers ({error}); give numbers only") from error
         if block.ndim != 2:
             raise DatasetError(f"{origin}: {block.ndim} dimensions; give a matrix, one row per example")
         if block.shape[1] != self.n_columns:
@@ -111,10 +117,7 @@ class RowsEncoder:
                 f"{origin}: {block.shape[1]:,} columns, but the training rows have {self.n_columns:,}; "
                 "give the same columns"
             )
-        try:
-            return block if sp.issparse(block) else block.astype(np.result_type(block, np.float32), copy=False)
-        except (TypeError, ValueError) as error:
-            raise DatasetError(f"{origin}: not a matrix of numbers ({error}); give numbers only") from error
+        return block
 
     def save(self, path: str | os.PathLike) -> None:
         """Write the encoder to a file of arrays and JSON."""

@@ -1,4 +1,4 @@
-"""Log classifiers to MLflow as models that hold arrays only: loading one runs no code but flrml's own."""
+"""Log models to MLflow that take raw input and hold arrays only: loading one runs no code but flrml's own."""
 
 import json
 import tempfile
@@ -7,27 +7,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from mlflow.entities import LoggedModelOutput, LoggedModelStatus, Metric
 from mlflow.models import Model, ModelSignature
 from mlflow.pyfunc import save_model
-from mlflow.types import Schema, TensorSpec
+from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
 
-from flrml.pipeline.stages.inputs import load_rows
-from flrml.pipeline.stages.learned_map import LearnedMap
+from flrml.compat import leave_input_to_the_model
+from flrml.datasets import open_split
 from flrml.pipeline.tracking import classifier
-from flrml.pipeline.tracking.classifier import MetricClassifier
+from flrml.pipeline.tracking.classifier import RawInputModel
 from flrml.pipeline.tracking.mlflow_store import Store
 from flrml.pipeline.tracking.records import RunRecord
 
 MAX_MODEL_BYTES = 40 * 2**20
 MAX_MAP_BYTES = 8 * MAX_MODEL_BYTES  # compression hardly brings a larger map down to the limit
-# Of an example at most: MLflow writes it as text, every zero of a sparse row included.
-EXAMPLE_ROWS, EXAMPLE_FEATURES = 1, 100_000
-PACKAGES = ("flrml", "numpy", "scipy", "scikit-learn")
+EXAMPLE_FEATURES = 100_000  # at most: MLflow writes an example as text, every zero of a sparse row included
+PACKAGES = ("flrml", "numpy", "scipy", "scikit-learn", "pandas")
 
 
 def log_model(store: Store, run_id: str, record: RunRecord, model: Path, data: Path, *, n_neighbors: int) -> None:
-    """Log the classifier that a learned map makes with its training rows, or say in a tag why not.
+    """Log the model that a learned map makes with its training rows, or say in a tag why not.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def log_model(store: Store, run_id: str, record: RunRecord, model: Path, data: P
     record : RunRecord
         That run.
     model, data : paths
-        The learned map, and the training part of the data set.
+        The learned map, and the prepared data set.
     n_neighbors : int
         Neighbours that vote.
     """
@@ -80,12 +80,13 @@ def log_predictions(store: Store, run_id: str, predictions: Path) -> None:
 def _upload(store: Store, run_id: str, record: RunRecord, model: Path, data: Path, n_neighbors: int) -> str | None:
     """Make and upload a model; return its id, or None if it is too large."""
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / classifier.FILE
+        files = Path(folder) / "files"
+        files.mkdir()
         size, limit = model.stat().st_size, MAX_MAP_BYTES
         if size <= limit:
-            X, y = load_rows(data)
-            MetricClassifier(LearnedMap.load(model), n_neighbors).fit(X, y).save(file)
-            size, limit = file.stat().st_size, MAX_MODEL_BYTES
+            served = RawInputModel.of_results(model, data, n_neighbors)
+            served.save(files)
+            size, limit = sum(file.stat().st_size for file in files.iterdir()), MAX_MODEL_BYTES
         if size > limit:
             why = f"not logged: {size / 2**20:,.0f} MB, the limit is {limit / 2**20:,.0f} MB; the map is in {model}"
             store.client.set_tag(run_id, "model", why)
@@ -98,7 +99,9 @@ def _upload(store: Store, run_id: str, record: RunRecord, model: Path, data: Pat
             tags={name: record.tags[name] for name in ("dataset", "method")},
             model_type="nearest neighbours",
         )
-        _save(Path(folder) / "model", file, X[:EXAMPLE_ROWS], Model(run_id=run_id, model_id=logged.model_id))
+        rows, _ = open_split(data / "train")
+        description = Model(run_id=run_id, model_id=logged.model_id)
+        _save(Path(folder) / "model", files, served.encoder, rows, description)
         store.client.log_model_artifacts(logged.model_id, str(Path(folder) / "model"))
     store.client.finalize_logged_model(logged.model_id, LoggedModelStatus.READY)
     return str(logged.model_id)
@@ -110,17 +113,40 @@ def _training_of(model: Path) -> str:
         return json.loads(str(file["meta"])).get("training", "")
 
 
-def _save(path: Path, file: Path, rows: Any, description: Model) -> None:
-    """Write a model of MLflow that predicts classes of rows."""
-    example = rows.toarray() if hasattr(rows, "toarray") and rows.shape[1] <= 1000 else rows
-    inputs = TensorSpec(np.dtype(example.dtype), (-1, rows.shape[1]))
-    signature = ModelSignature(Schema([inputs]), Schema([TensorSpec(np.dtype("int64"), (-1,))]))
+def _save(path: Path, files: Path, encoder: Any, rows: Any, description: Model) -> None:
+    """Write a model of MLflow that predicts classes of raw input."""
+    inputs, example = _describe_input(encoder, rows)
+    output = ParamSpec("output", DataType.string, "class")
+    signature = ModelSignature(Schema(inputs), Schema([ColSpec("string", "class")]), ParamSchema([output]))
+    leave_input_to_the_model(signature)
+    packages = PACKAGES + (("pillow",) if encoder.kind == "image" else ())
     save_model(
         path,
         loader_module=classifier.__name__,
-        data_path=str(file),
+        data_path=str(files),
         mlflow_model=description,
         signature=signature,
-        input_example=example if rows.shape[1] <= EXAMPLE_FEATURES else None,
-        pip_requirements=[f"{package}=={version(package)}" for package in PACKAGES],
+        input_example=example,
+        pip_requirements=[f"{package}=={version(package)}" for package in packages],
     )
+
+
+def _describe_input(encoder: Any, rows: Any) -> tuple[list[Any], Any]:
+    """Return columns or shape of the raw input of an encoder, and an example, or None if that is too large."""
+    example = encoder.example
+    if encoder.kind == "table":
+        given = {name: encoder.fills.get(name) if value is None else value for name, value in example.items()}
+        example = {name: (str if name in encoder.levels else float)(given[name]) for name in encoder.columns}
+        types = {str: "string", float: "double"}
+        return [ColSpec(types[type(value)], name) for name, value in example.items()], [example]
+    if encoder.kind == "text":
+        return [ColSpec("string", encoder.column)], {encoder.column: [example]} if encoder.column else [example]
+    if encoder.kind == "image":
+        shape = (-1, *encoder.size, *(() if encoder.gray else (3,)))
+        pixels = encoder.numbers([example]).reshape(1, *shape[1:]).astype(np.uint8)
+        return [TensorSpec(np.dtype("uint8"), shape)], pixels
+    n_columns = rows.shape[1]
+    example = rows[:1].astype(np.float64)
+    if n_columns <= 1000 and sp.issparse(example):
+        example = example.toarray()
+    return [TensorSpec(np.dtype("float64"), (-1, n_columns))], example if n_columns <= EXAMPLE_FEATURES else None

@@ -259,7 +259,7 @@ class Sync:
     def _log_model(self, folder: str, run_id: str) -> None:
         record = self.files[folder].record
         if record is not None and (self.results / folder / METRICS).exists():
-            data = self.results / "data" / record.tags["dataset"] / "train"
+            data = self.results / "data" / record.tags["dataset"]
             n_neighbors = self.about["config"]["n_neighbors"]
             log_model(self.store, run_id, record, self.results / folder / MODEL, data, n_neighbors=n_neighbors)
             log_predictions(self.store, run_id, self.results / folder / PREDICTIONS)

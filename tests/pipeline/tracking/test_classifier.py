@@ -5,12 +5,15 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from mlflow.exceptions import MlflowException
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
 from flrml import FLRML, knn_accuracy
+from flrml.datasets.encoders.rows import RowsEncoder
 from flrml.methods import build
 from flrml.pipeline.stages.learned_map import LearnedMap
-from flrml.pipeline.tracking.classifier import MetricClassifier, _load_pyfunc
+from flrml.pipeline.tracking.classifier import MetricClassifier, RawInputModel, _load_pyfunc
 from flrml.rows import BinaryRows
 
 
@@ -76,12 +79,44 @@ def test_a_bilinear_similarity_comes_back(tmp_path, digits):
     np.testing.assert_array_equal(back.predict(X_test), fitted.predict(X_test))
 
 
-def test_the_model_of_mlflow_takes_rows_of_any_length(tmp_path, classifier, digits):
-    classifier.save(tmp_path / "classifier.npz")
+def test_the_model_of_mlflow_takes_raw_rows_and_comes_back_from_its_folder(tmp_path, classifier, digits):
+    RawInputModel(classifier, RowsEncoder(n_columns=64)).save(tmp_path)
     model = _load_pyfunc(str(tmp_path))
     scaled = digits[2] * np.arange(1, len(digits[2]) + 1)[:, None]
     np.testing.assert_array_equal(model.predict(scaled), classifier.predict(digits[2]))
     np.testing.assert_array_equal(model.predict(sp.csr_matrix(scaled)), classifier.predict(digits[2]))
+
+
+def test_names_of_classes_and_rows_come_back(tmp_path, fitted, digits):
+    X, y, X_test, _ = digits
+    names = np.array([f"row {number}" for number in range(300)])
+    classifier = MetricClassifier(LearnedMap.of(fitted), n_neighbors=2)
+    classifier.fit(X[:300], np.array(list("abcdefghij"))[y[:300]], names).save(tmp_path / "classifier.npz")
+    back = MetricClassifier.load(tmp_path / "classifier.npz")
+    np.testing.assert_array_equal(back.predict(X_test), classifier.predict(X_test))
+    found = back.neighbors(X[:3])
+    assert found["neighbor_1"].tolist() == ["row 0", "row 1", "row 2"]
+    assert found["class_1"].tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean", "bilinear"])
+def test_similarities_are_those_of_pairs(digits, metric):
+    X, y, X_test, _ = (part[:100] for part in digits)
+    W = np.random.RandomState(0).standard_normal((64, 64))
+    classifier = MetricClassifier(LearnedMap(None, metric, W if metric == "bilinear" else None)).fit(X, y)
+    expected = {"cosine": X_test @ X.T, "bilinear": X_test @ W @ X.T, "euclidean": -cdist(X_test, X)}[metric]
+    found = classifier.neighbors(X_test)
+    for k in range(1, 6):
+        rows = found[f"neighbor_{k}"].to_numpy()
+        np.testing.assert_allclose(found[f"similarity_{k}"], expected[np.arange(100), rows], rtol=1e-4, atol=1e-6)
+        np.testing.assert_array_equal(found[f"class_{k}"], y[rows])
+    np.testing.assert_allclose(found["similarity_1"], expected.max(axis=1), rtol=1e-4, atol=1e-6)
+
+
+def test_a_model_without_a_map_has_no_embedding(digits):
+    model = RawInputModel(MetricClassifier(LearnedMap(None, "cosine")).fit(*digits[:2]), RowsEncoder(n_columns=64))
+    with pytest.raises(MlflowException, match="has no embedding"):
+        model.predict(digits[2], params={"output": "embedding"})
 
 
 def test_the_file_holds_no_pickle(tmp_path, classifier):

@@ -1,79 +1,87 @@
-"""A logged model in an environment of its own: the wheel of this working copy and MLflow, nothing else."""
+"""Logged models of every kind in an environment of their own: the wheel of this working copy and MLflow."""
 
 import json
 import os
 import shutil
 import subprocess
 import sys
+import urllib.request
 import venv
 from pathlib import Path
 from urllib.parse import urlparse
 
-import numpy as np
+import pandas as pd
 import pytest
 
-from flrml.datasets import open_split, prepare
-from flrml.pipeline.stages.draw_triplets import draw_for_dataset
-from flrml.pipeline.stages.evaluate import evaluate
-from flrml.pipeline.stages.train import train
-from flrml.pipeline.tracking.models import EXAMPLE_ROWS
-from tests.pipeline.tracked import TRAINING, Folder
+from tests.pipeline.kinds import as_json, run_of, train_kinds
+from tests.pipeline.server import free_port, serving
 
 ROOT = Path(__file__).parents[3]
-PREDICT = (
-    "import json, sys, mlflow\n"
-    "model = mlflow.pyfunc.load_model(sys.argv[1])\n"
-    "print(json.dumps([int(label) for label in model.predict(model.input_example)]))\n"
-)
+PREDICT = """
+import json, sys, mlflow
+answers = {}
+for kind, inputs in json.load(sys.stdin).items():
+    model = mlflow.pyfunc.load_model(kind)
+    answers[kind] = [model.predict(inputs).tolist(), len(model.predict(model.input_example))]
+print(json.dumps(answers))
+"""
 
 
-def log_one_model(folder):
-    """Train a method on digits and log it; return the folder of the model and the classes of its example."""
-    data, place = folder / "results/data/digits", folder / "results" / TRAINING
-    prepare("digits", data, options={"max_train": 200, "max_test": 50})
-    draw_for_dataset(data, folder / "triplets.npy", n_triplets=5, seed=0)
-    run = {"dataset": "digits", "method": "mflrml", "seed": 0, "parameters": {"n_components": 10}}
-    limits = {"minutes": 1, "memory_mb": 3000}
-    train(place, data=data, triplets=folder / "triplets.npy", spectrum=None, run=run, limits=limits)
-    evaluate(place, data=data)
-    results = Folder(folder / "results", f"sqlite:///{folder}/mlflow.db")
-    results.config["n_neighbors"] = 1
-    results.ask(TRAINING)
-    results.sync()
-    model = results.client.get_logged_model(results.runs()[0].outputs.model_outputs[0].model_id)
-    _, y = open_split(data / "train")
-    return Path(urlparse(model.artifact_location).path), np.array(y[:EXAMPLE_ROWS])
+def copy_models(results, elsewhere):
+    """Move the logged models of all kinds to another place; return the union of their requirements."""
+    requirements = set()
+    for run in results.runs("*"):
+        model = results.client.get_logged_model(run.outputs.model_outputs[0].model_id)
+        place = elsewhere / run.data.tags["dataset"]
+        shutil.move(urlparse(model.artifact_location).path, place)
+        requirements |= set((place / "requirements.txt").read_text().split())
+    return requirements
 
 
-@pytest.mark.slow
-def test_a_model_predicts_where_nothing_but_the_wheel_and_mlflow_is_installed(tmp_path):
-    logged, expected = log_one_model(tmp_path)
-    shutil.copytree(logged, tmp_path / "elsewhere" / "model")
-    shutil.rmtree(logged)
-    requirements = (tmp_path / "elsewhere" / "model" / "requirements.txt").read_text().split()
+def make_environment(folder, requirements):
+    """Install the wheel of this working copy and the other requirements; return the folder of the programs."""
     (wanted,) = (line for line in requirements if line.startswith("flrml=="))
-    others = [line for line in requirements if not line.startswith("flrml==")]
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    source = tmp_path / "source"
+    source = folder / "source"
     shutil.copytree(
         ROOT, source, ignore=shutil.ignore_patterns(".*", "results", "mlartifacts", "raw"), symlinks=True
     )
-    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(tmp_path / "wheel"), str(source)], check=True)
-    (wheel,) = (tmp_path / "wheel").glob("flrml-*.whl")
+    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(folder / "wheel"), str(source)], check=True)
+    (wheel,) = (folder / "wheel").glob("flrml-*.whl")
     assert wheel.name.startswith(wanted.replace("==", "-"))
-    venv.create(tmp_path / "venv", with_pip=True)
-    python = str(tmp_path / "venv" / "bin" / "python")
-    install = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", str(wheel), *others]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    subprocess.run([*install, "mlflow>=3.17,<3.18"], check=True, env=environment)
-    done = subprocess.run(
-        [python, "-c", PREDICT, "model"],
-        cwd=tmp_path / "elsewhere",
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    venv.create(folder / "venv", with_pip=True)
+    programs = folder / "venv" / "bin"
+    install = [str(programs / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+    subprocess.run([*install, str(wheel), *(requirements - {wanted})], check=True)
+    return programs
+
+
+@pytest.mark.slow
+def test_models_predict_and_are_served_where_nothing_but_their_requirements_is_installed(tmp_path, monkeypatch):
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    results, kinds = train_kinds(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    programs = make_environment(tmp_path, copy_models(results, elsewhere))
+    inputs = {name: as_json(kind.raw)[:5] for name, kind in kinds.items()}
+    expected = {
+        name: pd.read_csv(results.results / run_of(name) / "predictions.csv", dtype=str)["predicted"][:5].tolist()
+        for name in kinds
+    }
+    command = [str(programs / "python"), "-c", PREDICT]
+    options = {"cwd": elsewhere, "capture_output": True, "text": True, "check": False}
+    done = subprocess.run(command, input=json.dumps(inputs), **options)
     assert done.returncode == 0, done.stderr
-    # With one neighbour, example rows, which are training rows, find themselves.
-    assert json.loads(done.stdout) == expected.tolist()
+    assert json.loads(done.stdout.splitlines()[-1]) == {name: [rows, 1] for name, rows in expected.items()}
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    for name in kinds:
+        port = free_port()
+        serve = [str(programs / "mlflow"), "models", "serve", "-m", name, "-p", port, "--env-manager", "local"]
+        with serving(serve, elsewhere, port, PATH=path) as address:
+            request = urllib.request.Request(
+                f"{address}/invocations",
+                json.dumps({"inputs": inputs[name], "params": {"output": "class"}}).encode(),
+                {"Content-Type": "application/json"},
+            )
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                assert json.load(answer) == {"predictions": expected[name]}

@@ -1,0 +1,138 @@
+"""Logged models take raw input of every kind, predict what was evaluated, and answer with names."""
+
+import json
+from io import StringIO
+from pathlib import Path
+from urllib.parse import urlparse
+
+import mlflow
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from mlflow.exceptions import MlflowException
+from mlflow.pyfunc.scoring_server import invocations
+
+from flrml.datasets import load_meta
+from tests.pipeline.kinds import KINDS, as_json, run_of, train_kinds
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    return train_kinds(tmp_path_factory.mktemp("kinds"))
+
+
+@pytest.fixture(params=list(KINDS))
+def served(trained, request):
+    """A kind, its results, its logged model as loaded back, and the predictions of the evaluation."""
+    results, kinds = trained
+    (run,) = results.runs(f"{request.param}/*")
+    mlflow.set_tracking_uri(results.config["tracking_uri"])
+    model = mlflow.pyfunc.load_model(f"models:/{run.outputs.model_outputs[0].model_id}")
+    predictions = pd.read_csv(results.results / run_of(request.param) / "predictions.csv", dtype=str)
+    return kinds[request.param], results.results / "data" / request.param, model, predictions
+
+
+def ask(model, payload, mime="application/json"):
+    """Answer of the model as MLflow's server gives it."""
+    return json.loads(invocations(payload, mime, model, model.metadata.get_input_schema()).response)["predictions"]
+
+
+def test_a_logged_model_predicts_exactly_what_was_evaluated_and_answers_with_names(served):
+    kind, data, model, predictions = served
+    predicted = model.predict(kind.raw)
+    assert predicted.tolist() == predictions["predicted"].tolist()
+    assert set(predicted) <= set(load_meta(data)["classes"])
+
+
+def test_every_type_of_input_gives_the_same(served):
+    kind, _, model, predictions = served
+    if isinstance(kind.raw, pd.DataFrame):
+        frame = kind.raw
+        versions = [frame[frame.columns[::-1]], frame.to_dict("list"), frame.assign(species="?", plant="?")]
+        versions.append(pd.read_csv(StringIO(frame.to_csv(index=False))))
+    elif isinstance(kind.raw, list):
+        versions = [np.array(kind.raw), pd.Series(kind.raw), pd.DataFrame({"n": 1, "body": kind.raw})]
+    else:
+        dense = kind.raw.toarray() if sp.issparse(kind.raw) else kind.raw
+        versions = [dense.astype(np.float64), dense.astype(np.float32), pd.DataFrame(dense), sp.csr_matrix(dense)]
+    for raw in versions:
+        assert model.predict(raw).tolist() == predictions["predicted"].tolist()
+
+
+def test_a_server_answers_the_same(served):
+    kind, _, model, predictions = served
+    rows = as_json(kind.raw)[:5]
+    assert ask(model, json.dumps({"inputs": rows})) == predictions["predicted"].tolist()[:5]
+    shares = ask(model, json.dumps({"inputs": rows, "params": {"output": "probabilities"}}))
+    assert [max(share, key=share.get) for share in shares] == predictions["predicted"].tolist()[:5]
+    if isinstance(kind.raw, pd.DataFrame):
+        assert ask(model, kind.raw[:5].to_csv(index=False), "text/csv") == predictions["predicted"].tolist()[:5]
+
+
+def test_outputs_agree_with_each_other(served):
+    kind, data, model, predictions = served
+    shares, embedded, found = (
+        model.predict(kind.raw, params={"output": output}) for output in ("probabilities", "embedding", "neighbors")
+    )
+    assert shares.columns.tolist() == load_meta(data)["classes"]
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    best = shares.to_numpy() == shares.to_numpy().max(axis=1, keepdims=True)
+    predicted = predictions["predicted"].map(shares.columns.get_loc)
+    assert best[np.arange(len(best)), predicted].all()
+    assert embedded.shape == (len(predictions), min(4, embedded.shape[1]))
+    votes = found[[f"class_{k}" for k in (1, 2, 3)]].to_numpy()
+    for name in shares.columns:
+        np.testing.assert_allclose((votes == name).mean(axis=1), shares[name])
+    similarities = found[[f"similarity_{k}" for k in (1, 2, 3)]].to_numpy()
+    assert (np.diff(similarities, axis=1) <= 0).all()
+
+
+def test_signature_example_and_requirements_say_what_the_model_takes(served):
+    kind, data, model, _ = served
+    signature, meta = model.metadata.signature, load_meta(data)
+    assert [param.to_dict()["default"] for param in signature.params.params] == ["class"]
+    (first, *_) = signature.inputs.inputs
+    if isinstance(kind.raw, pd.DataFrame):
+        assert {spec.name: spec.type.name for spec in signature.inputs.inputs}["garden"] == "string"
+        assert set(signature.inputs.input_names()) == set(kind.raw.columns)
+    elif isinstance(kind.raw, list):
+        assert (first.name, first.type.name) == ("body", "string")
+    else:
+        assert first.shape == (-1, meta["n_features"])
+    assert model.predict(model.input_example)[0] in meta["classes"]
+    place = Path(urlparse(mlflow.get_logged_model(model.model_id).artifact_location).path)
+    assert {"flrml", "numpy", "pandas"} <= {
+        line.split("==")[0] for line in (place / "requirements.txt").read_text().split()
+    }
+    assert ask(model, (place / "serving_input_example.json").read_text())[0] in meta["classes"]
+    assert {path.suffix for path in place.rglob("*")} <= {"", ".npz", ".json", ".yaml", ".txt"}
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "params", "words"),
+    [
+        (
+            "table",
+            pd.DataFrame({"sepal_length": [1.0], "wide": [2]}),
+            {},
+            ["no column 'sepal_width'", "column 'wide'"],
+        ),
+        ("text", "one text", {}, ["a single string; give a list"]),
+        ("text", [1.5], {}, ["example 1: '1.5' is not a text"]),
+        ("embeddings", np.zeros((2, 63)), {}, ["63 columns", "have 64"]),
+        ("embeddings", [["a"] * 64], {}, ["not a matrix of numbers"]),
+        ("embeddings", [[1.0] * 64, [1.0]], {}, ["not a matrix of numbers"]),
+        ("digits", np.full((1, 64), np.nan), {}, ["example 1: a value is NaN"]),
+        ("digits", np.ones((1, 64)), {"output": "classes"}, ["output must be one of class, probabilities"]),
+    ],
+)
+def test_bad_input_is_named_in_one_line(trained, name, raw, params, words):
+    results, _ = trained
+    (run,) = results.runs(f"{name}/*")
+    mlflow.set_tracking_uri(results.config["tracking_uri"])
+    model = mlflow.pyfunc.load_model(f"models:/{run.outputs.model_outputs[0].model_id}")
+    with pytest.raises(MlflowException) as caught:
+        model.predict(raw, params=params)
+    assert all(word in caught.value.message for word in words)
+    assert "\n" not in caught.value.message
