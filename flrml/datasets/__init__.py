@@ -4,7 +4,7 @@ from flrml.datasets.encoders import load_encoder
 from flrml.datasets.encoders.embeddings import embed_wordllama
 from flrml.datasets.preparation import paper_table, prepare
 from flrml.datasets.registry import REGISTRY, Dataset, raw_files
-from flrml.datasets.store import load_meta, open_groups, open_split
+from flrml.datasets.store import load_meta, open_groups, open_names, open_split
 
 __all__ = [
     "REGISTRY",
@@ -13,6 +13,7 @@ __all__ = [
     "load_encoder",
     "load_meta",
     "open_groups",
+    "open_names",
     "open_split",
     "paper_table",
     "prepare",

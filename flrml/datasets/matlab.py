@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from flrml.datasets.fetch import RemoteFile
 from flrml.datasets.options import did_you_mean
-from flrml.datasets.parts import Loaded, Request, matrix_part
+from flrml.datasets.parts import Loaded, Request, check_labels, matrix_part
 from flrml.datasets.reading import check_unpacked, reading, unpack_limit
 from flrml.exceptions import DatasetError
 
@@ -156,8 +156,7 @@ def read_labelled(path: Path, features: str = "fea", target: str = "gnd") -> tup
             raise DatasetError(f"{path}: variable {name!r} {problem}; {REMEDY}")
     n_rows, n_labels = variables[features].shape[0], math.prod(variables[target].shape)
     # Checked before the matrices are built, as a damaged size would fill the memory.
-    if n_labels != n_rows:
-        raise DatasetError(f"{path}: {n_labels} labels for {n_rows} rows; give exactly one label per row")
+    check_labels(path, n_labels, n_rows)
     with reading(path, "a MATLAB file", REMEDY):
         X, labels = variables[features].matrix(), variables[target].matrix()
         return X, (labels.toarray() if sp.issparse(labels) else labels).ravel()

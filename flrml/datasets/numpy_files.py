@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from flrml.datasets.options import did_you_mean
-from flrml.datasets.parts import Loaded, Part, Request, matrix_part
+from flrml.datasets.parts import Loaded, Part, Request, check_labels, matrix_part
 from flrml.datasets.reading import open_zip, read_npy_header, reading
 from flrml.exceptions import DatasetError
 
@@ -19,7 +19,7 @@ def load_npy(request: Request) -> Loaded:
     labels, test_labels = request.path("labels"), request.path("test_labels")
     if labels is None or (test is not None and test_labels is None):
         raise DatasetError(f"{train}: .npy files contain no labels; give them with `labels` (and `test_labels`)")
-    part = matrix_part(open_npy(train), open_npy(labels), str(train))
+    part = _described(request, matrix_part(open_npy(train), open_npy(labels), str(train)))
     if test is None or test_labels is None:
         return Loaded(part)
     return Loaded(part, matrix_part(open_npy(test), open_npy(test_labels), str(test)))
@@ -42,18 +42,41 @@ def load_npz(request: Request) -> Loaded:
     train, test = request.user_paths()
     if test is None and {"X_train", "X_test", "y_train", "y_test"} <= set(_entries(train)):
         splits = ("train", "test") if request.options["holdout"] is None else ("train",)
-        return Loaded(*(_npz_part(request, train, f"X_{split}", f"y_{split}", "labels") for split in splits))
-    names = str(request.options["features"] or "X"), str(request.options["target"] or "y")
-    part = _npz_part(request, train, *names, "labels")
-    return Loaded(part, None if test is None else _npz_part(request, test, *names, "test_labels"))
+        return Loaded(*(_npz_part(request, train, "labels", f"_{split}") for split in splits))
+    part = _npz_part(request, train, "labels")
+    return Loaded(part, None if test is None else _npz_part(request, test, "test_labels"))
 
 
-def _npz_part(request: Request, path: Path, features: str, target: str, labels_option: str) -> Part:
+def _npz_part(request: Request, path: Path, labels_option: str, suffix: str = "") -> Part:
+    features, target = (
+        default + suffix if suffix else str(request.options[option] or default)
+        for option, default in (("features", "X"), ("target", "y"))
+    )
     labels_path = request.path(labels_option)
     labels = _unpack(path, target, request.scratch) if labels_path is None else open_npy(labels_path)
     is_sparse = "format" in _entries(path)
     X = _read_sparse(path, labels.size) if is_sparse else _unpack(path, features, request.scratch)
-    return matrix_part(X, labels, str(path))
+    return _described(request, matrix_part(X, labels, str(path)), path, suffix)
+
+
+def _described(request: Request, part: Part, archive: Path | None = None, suffix: str = "") -> Part:
+    """Add the groups and names of the rows, which are arrays of an archive or files of their own."""
+    values = {}
+    for option in ("groups", "names"):
+        given = request.options[option]
+        if given is not None and archive is not None and f"{given}{suffix}" in _entries(archive):
+            values[option] = _unpack(archive, f"{given}{suffix}", request.scratch)
+        elif given is not None and archive is not None and Path(str(given)).suffix != ".npy":
+            raise _no_array(archive, f"{given}{suffix}", f"correct `{option}`")
+        elif (path := request.path(option)) is not None:
+            values[option] = open_npy(path)
+    return part.described(values.get("groups"), values.get("names"))
+
+
+def _no_array(path: Path, name: str, remedy: str) -> DatasetError:
+    entries = _entries(path)
+    found = ", ".join(sorted(entries)) or "the file is empty"
+    return DatasetError(f"{path}: no array {name!r}{did_you_mean(name, entries)}; {remedy}: {found}")
 
 
 def _entries(path: Path) -> dict[str, str]:
@@ -65,10 +88,7 @@ def _unpack(path: Path, name: str, scratch: Path) -> np.ndarray:
     """Unpack an array of an .npz file, so that it opens as a memory map."""
     entries = _entries(path)
     if name not in entries:
-        raise DatasetError(
-            f"{path}: no array {name!r}{did_you_mean(name, entries)}; name the arrays with "
-            f"`features` and `target`, or give `labels`: {', '.join(sorted(entries)) or 'the file is empty'}"
-        )
+        raise _no_array(path, name, "name the arrays with `features` and `target`, or give `labels`")
     unpacked = scratch / f"{len(os.listdir(scratch))}.npy"
     with reading(f"{path}: {entries[name]}", "a NumPy array", "save numbers, not objects"):
         with open_zip(path) as archive, archive.open(entries[name]) as source, open(unpacked, "wb") as target:
@@ -76,15 +96,14 @@ def _unpack(path: Path, name: str, scratch: Path) -> np.ndarray:
         return open_npy(unpacked)
 
 
-def _read_sparse(path: Path, n_rows: int) -> sp.csr_matrix:
+def _read_sparse(path: Path, n_labels: int) -> sp.csr_matrix:
     """Read the matrix that scipy.sparse.save_npz wrote."""
     with reading(path, "a sparse matrix of scipy.sparse.save_npz"):
         X = sp.load_npz(path)
         if X.format not in ("csr", "csc", "coo"):
             raise ValueError(f"format {X.format}; save it as csr")
         # Checked before the conversion, as a damaged number of rows would fill the memory.
-        if X.shape[0] != n_rows:
-            raise DatasetError(f"{path}: {n_rows} labels for {X.shape[0]} rows; give exactly one label per row")
+        check_labels(path, n_labels, X.shape[0])
         if X.format != "coo":
             X.check_format(full_check=True)
         rows = sp.csr_matrix(X)

@@ -44,6 +44,10 @@ _PAIR: Check = (
     "two positive integers, for the training and the test part",
 )
 
+_SIZE: Check = (
+    (lambda value: _is_int(value, 1) or _PAIR[0](value)),
+    "a positive integer, or two for height and width",
+)
 _NAMES: Check = (
     (lambda value: isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)),
     "a list of column names",
@@ -79,6 +83,8 @@ CHECKS: dict[str, Check] = {
     "text": _NAME,
     "encoder": _one_of(ENCODERS),
     "out_of_scope": _BOOLEAN,
+    "size": _SIZE,
+    "gray": _BOOLEAN,
     "vectorizer": _SETTINGS,
 }
 

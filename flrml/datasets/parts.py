@@ -1,7 +1,7 @@
 """Define the interface of a reader: a training part and an optional test part, read block by block."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -105,41 +105,43 @@ class Loaded:
         return cls(read(train), read(test) if test else None, encoder=encoder or RowsEncoder())
 
 
-def selected(blocks: Iterable[Any], rows: np.ndarray) -> Iterator[Any]:
-    """Iterate over the given rows, in ascending order, of consecutive blocks of rows."""
-    start = 0
-    for block in blocks:
-        stop = start + block.shape[0]
-        first, last = np.searchsorted(rows, (start, stop))
-        if last - first == stop - start:
-            yield block
-        elif last > first:
-            wanted = rows[first:last] - start
-            yield block.iloc[wanted] if hasattr(block, "iloc") else block[wanted]
-        start = stop
-
-
 def matrix_part(X: Any, labels: Any, origin: str, layout: str | None = None) -> Part:
     """Build a part from a matrix in memory or in a memory map."""
-    labels = np.asarray(labels).ravel()
+    labels = np.asarray(labels)
     if X.ndim != 2:
         raise DatasetError(f"{origin}: the features have {X.ndim} dimensions; give a matrix, one row per example")
-    if X.shape[0] != len(labels):
-        raise DatasetError(f"{origin}: {len(labels)} labels for {X.shape[0]} rows; give exactly one label per row")
+    check_labels(origin, labels.size, X.shape[0])
     if X.dtype.kind not in "biuf":
         raise DatasetError(f"{origin}: features of type {X.dtype}; give real numbers")
 
     def blocks(rows: np.ndarray) -> Iterator[Any]:
-        return selected((X[block] for block in row_blocks(X)), rows)
+        for block in row_blocks(X):
+            first, last = np.searchsorted(rows, (block.start, block.stop))
+            if last - first == block.stop - block.start:
+                yield X[block]
+            elif last > first:
+                yield X[block][rows[first:last] - block.start]
 
-    return Part(labels, blocks, origin, X.shape[1], layout or ("csr" if sp.issparse(X) else "dense"))
+    return Part(labels.ravel(), blocks, origin, X.shape[1], layout or ("csr" if sp.issparse(X) else "dense"))
 
 
-def list_part(items: list[Any], labels: Any, origin: str) -> Part:
-    """Build a part from texts, or from paths of images."""
+def check_labels(origin: str | Path, n_labels: int, n_rows: int) -> None:
+    """Refuse more or fewer labels than rows."""
+    if n_labels > n_rows > 0 and n_labels % n_rows == 0:
+        raise DatasetError(
+            f"{origin}: {n_labels // n_rows} labels for every row; multi-label targets are not supported, "
+            "give the number of one class per row"
+        )
+    if n_labels != n_rows:
+        raise DatasetError(f"{origin}: {n_labels} labels for {n_rows} rows; give exactly one label per row")
 
-    def blocks(rows: np.ndarray) -> Iterator[list[Any]]:
-        for start in range(0, len(rows), ITEMS_PER_BLOCK):
-            yield [items[row] for row in rows[start : start + ITEMS_PER_BLOCK]]
+
+def list_part(items: Any, labels: Any, origin: str, items_per_block: int = ITEMS_PER_BLOCK) -> Part:
+    """Build a part from a list of texts or of paths of images, or from a data frame."""
+
+    def blocks(rows: np.ndarray) -> Iterator[Any]:
+        for start in range(0, len(rows), items_per_block):
+            block = rows[start : start + items_per_block]
+            yield items.iloc[block] if hasattr(items, "iloc") else [items[row] for row in block]
 
     return Part(np.asarray(labels), blocks, origin)

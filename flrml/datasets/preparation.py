@@ -23,6 +23,7 @@ from flrml.exceptions import DatasetError
 from flrml.extras import require
 from flrml.files import write_json
 
+MIN_EXAMPLES_OF_REGRESSION = 10  # fewer may well be of one class each
 SPLIT = 0.2  # share of the training part that a split of it holds out
 
 
@@ -135,7 +136,8 @@ def _encode(labels: np.ndarray, origin: str) -> np.ndarray:
         if not whole.all():
             bad = int(np.argmin(whole))
             raise DatasetError(
-                f"{origin}: example {bad + 1}: label must be an integer, got {labels[bad]}; number the classes"
+                f"{origin}: example {bad + 1}: label must be an integer or a name, got {labels[bad]}; regression "
+                "is not supported, so group the numbers into classes"
             )
         return labels.astype(np.int64)
     if labels.dtype.kind != "U":
@@ -151,10 +153,21 @@ def _select(name: str, loaded: Loaded, options: dict, seed: int) -> tuple[list[s
         raise DatasetError(
             f"{train.origin}: all examples are of class {classes[0]}; metric learning needs at least two classes"
         )
+    if len(classes) == len(y) >= MIN_EXAMPLES_OF_REGRESSION:
+        raise DatasetError(
+            f"{train.origin}: every example has a label of its own, such as {classes[0]}; regression is not "
+            "supported, so group the labels into classes"
+        )
     split, train_rows = options["split"], np.arange(len(y))
     if options["holdout"] is not None:
         train_rows, test_rows = hold_out(y, train.groups, options["holdout"], [seed, 1])
         test, test_y = train, y
+        absent = np.flatnonzero(np.bincount(y[train_rows], minlength=len(classes)) == 0)
+        if absent.size:
+            raise DatasetError(
+                f"{train.origin}: all groups with class {classes[absent[0]]} are held out; change `holdout`, or "
+                "give a test part"
+            )
     elif loaded.test is not None:
         test_rows, test_y = np.arange(len(test.labels)), _encode_test(classes, test)
         if test.n_columns != train.n_columns:
@@ -219,7 +232,8 @@ def _write(
             for block in selection.encoded(encoder):
                 writer.append(block)
                 bar.update(block.shape[0])
-            splits[split] = writer.finish(selection.y, selection.part.groups_of(selection.rows))
+            part, rows = selection.part, selection.rows
+            splits[split] = writer.finish(selection.y, part.groups_of(rows), part.names_of(rows))
         splits[split]["class_counts"] = np.bincount(selection.y, minlength=len(names)).tolist()
     return splits
 

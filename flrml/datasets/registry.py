@@ -226,7 +226,7 @@ REGISTRY: dict[str, Dataset] = {
 }
 
 _FILES = {**_ROWS, "format": None, "train": None, "test": None, "scale": None}
-_ARRAYS = ("weighting", "labels", "test_labels", "features", "target")
+_ARRAYS = ("weighting", "labels", "test_labels", "groups", "names")
 _TABLE = (
     *("target", "text", "vectorizer", "encoder", "weighting"),
     *("groups", "names", "drop", "categorical", "impute"),
@@ -234,13 +234,14 @@ _TABLE = (
 # Formats of the user's own files: reader, type of the rows, endings that stand for it, and options of its own.
 FORMATS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     "svmlight": ("svmlight.load_svmlight", "text", (".svm", ".svmlight", ".libsvm"), ("weighting", "zero_based")),
-    "npz": ("numpy_files.load_npz", "table", (".npz",), _ARRAYS),
-    "npy": ("numpy_files.load_npy", "table", (".npy",), ("weighting", "labels", "test_labels")),
+    "npz": ("numpy_files.load_npz", "table", (".npz",), (*_ARRAYS, "features", "target")),
+    "npy": ("numpy_files.load_npy", "table", (".npy",), _ARRAYS),
     "mat": ("matlab.load_mat", "table", (".mat",), ("weighting", "features", "target")),
     "csv": ("tables.load_table", "table", (".csv", ".tsv"), _TABLE),
     "parquet": ("tables.load_table", "table", (".parquet",), _TABLE),
     "jsonl": ("tables.load_table", "table", (".jsonl", ".ndjson"), _TABLE),
-    "folder": ("text.load_folder", "text", (), ("weighting", "vectorizer", "encoder")),
+    "folder": ("folders.load_texts", "text", (), ("weighting", "vectorizer", "encoder")),
+    "images": ("folders.load_images", "image", (), ("size", "gray")),
 }
 
 
@@ -278,6 +279,7 @@ def raw_files(name: str, raw_dir: Any = None, options: Mapping[str, Any] | None 
     dataset = find_dataset(name, options)
     if name not in REGISTRY:
         given = [(options or {}).get(key) for key in ("train", "test", "labels", "test_labels")]
+        given += [path for key in ("groups", "names") if str(path := (options or {}).get(key)).endswith(".npy")]
         places = [Path(path).expanduser() for path in given if path]
         paths = [path if path.exists() else raw.find(str(path)) for path in places]
         return [str(file) for path in paths if path for file in ([path] if path.is_file() else files_below(path))]

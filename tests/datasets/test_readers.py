@@ -13,7 +13,7 @@ from sklearn.datasets import dump_svmlight_file
 from flrml.datasets import REGISTRY, open_split, prepare
 from flrml.datasets.idx import digits_part, read_idx
 from flrml.datasets.matlab import read_labelled
-from flrml.datasets.text import parse_tab, read_folder
+from flrml.datasets.text import parse_tab
 from flrml.exceptions import DatasetError
 
 
@@ -124,7 +124,7 @@ def test_mat_files_with_cells_or_missing_variables_are_refused(tmp_path):
         read_labelled(tmp_path / "a.mat", "c")
     with pytest.raises(DatasetError, match="'t' has 3 dimensions"):
         read_labelled(tmp_path / "a.mat", "t")
-    with pytest.raises(DatasetError, match="4 labels for 2 rows"):
+    with pytest.raises(DatasetError, match="2 labels for every row; multi-label"):
         read_labelled(tmp_path / "a.mat", "gnd")
     with pytest.raises(DatasetError, match="no variable 'X'"):
         read_labelled(tmp_path / "a.mat", "X")
@@ -167,16 +167,20 @@ def test_the_vocabulary_is_that_of_the_training_part(tmp_path):
 
 
 def test_bad_folders_are_named(tmp_path):
-    with pytest.raises(DatasetError, match="no such folder"):
-        read_folder(tmp_path / "x")
-    with pytest.raises(DatasetError, match="no class folders"):
-        read_folder(tmp_path)
-    (tmp_path / "a").mkdir()
-    with pytest.raises(DatasetError, match="no documents"):
-        read_folder(tmp_path)
-    (tmp_path / "a" / "1.txt").write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(DatasetError, match=r"1\.txt"):
-        read_folder(tmp_path)
+    def refused(problem):
+        options = {"format": "folder", "train": tmp_path / "set", "holdout": 0.5}
+        with pytest.raises(DatasetError, match=problem):
+            prepare("mine", tmp_path / "out", options=options)
+
+    (tmp_path / "set").write_text("a file")
+    refused("set: no such folder; give one that contains a folder of text files per class")
+    (tmp_path / "set").unlink()
+    (tmp_path / "set").mkdir()
+    refused("no class folders")
+    (tmp_path / "set/a").mkdir()
+    refused("set/a: the class has no text files")
+    (tmp_path / "set/a/1.txt").write_bytes(b"\xff\xfe\xff")
+    refused(r"1\.txt: not readable as UTF-8 text .*; save it as UTF-8")
 
 
 def test_a_wheel_with_another_hash_is_refused(tmp_path):

@@ -187,8 +187,8 @@ def test_bad_labels_are_refused(tmp_path):
     options = {"train": tmp_path / "X.npy", "labels": tmp_path / "y.npy", "holdout": 0.25}
     cases = [
         (Y[:-1], "23 labels for 24 rows"),
-        (Y + 0.5, "label must be an integer, got"),
-        (np.where(Y == 0, np.nan, Y), "label must be an integer, got"),
+        (Y + 0.5, "label must be an integer or a name, got"),
+        (np.where(Y == 0, np.nan, Y), "label must be an integer or a name, got"),
         (np.zeros(N), "all examples are of class 0"),
     ]
     for labels, problem in cases:

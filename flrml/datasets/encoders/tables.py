@@ -115,95 +115,60 @@ class TableEncoder(RowsEncoder):
         return frame.set_axis(names, axis=1)[self.columns]
 
     def _learn(self, blocks: Blocks, origin: str) -> None:
-        columns: dict[str, _Column] = {}
-        for frame in blocks():
-            features = frame[[name for name in frame.columns if name not in self.ignored]]
-            if not columns:
-                columns = {name: _Column(name, origin, name in self.categorical) for name in features.columns}
-                self.example = json.loads(features[:1].to_json(orient="records", date_format="iso"))[0]
-            for name, column in columns.items():
-                column.add(features[name], keep=self.impute is not None)
-        if not columns:
+        frame = _pandas().concat(list(blocks()))
+        self.columns = [name for name in frame.columns if name not in self.ignored]
+        if not self.columns:
             raise DatasetError(f"{origin}: no columns besides the labels; add the features")
-        self.columns = list(columns)
-        self.levels = {name: column.levels() for name, column in columns.items() if column.is_words()}
-        if self.impute is not None:
-            self.fills = {name: column.fill(self.impute) for name, column in columns.items()}
+        self.example = json.loads(frame[self.columns][:1].to_json(orient="records", date_format="iso"))[0]
+        for name in self.columns:
+            check_type(origin, name, frame[name])
+            values = frame[name].dropna()
+            numbers = np.full(len(values), np.nan) if name in self.categorical else as_numbers(values)
+            is_word = np.isnan(numbers)
+            if is_word.any() and not is_word.all():
+                raise _not_a_number(origin, values.index[is_word][0], name, values[is_word].iloc[0])
+            if is_word.any():
+                words = Counter(as_levels(values))
+                _check_words(origin, name, words, len(frame))
+                self.levels[name] = sorted(words)
+                average: Any = max(self.levels[name], key=words.__getitem__)
+            else:
+                _notice_id(origin, name, numbers, len(frame))
+                average = None if self.impute is None or not len(values) else float(AVERAGES[self.impute](numbers))
+            if self.impute is not None and average is None:
+                raise DatasetError(
+                    f"{origin}: column {name!r} has no value in the training part; leave it out with `drop`"
+                )
+            if self.impute is not None:
+                self.fills[name] = average
         self.n_columns = sum(len(self.levels.get(name, "x")) for name in self.columns)
 
 
-class _Column:
-    """The values of a column in the training part: numbers or words."""
+def _check_words(origin: str, name: str, words: Counter, n_rows: int) -> None:
+    """Refuse a column whose words are no names of categories."""
+    first = repr(next(iter(words))[:40])
+    if all(map(DATE.match, words)):
+        problem = f"holds dates such as {first}; convert them to numbers"
+    elif all(map(DECIMAL_COMMA.match, words)):
+        problem = f"holds numbers with a comma such as {first}; write a point"
+    elif n_rows == len(words) > 1:
+        problem = f"has a different value in every row, such as {first}; if it is text, name it with `text`"
+    elif len(words) > MAX_LEVELS:
+        problem = f"has more than {MAX_LEVELS:,} different values, such as {first}; group them"
+    else:
+        return
+    raise DatasetError(f"{origin}: column {name!r} {problem}, or leave it out with `drop`")
 
-    def __init__(self, name: str, origin: str, is_categorical: bool):
-        self.name, self.origin, self.is_categorical = name, origin, is_categorical
-        self.n_rows = self.n_numbers = 0
-        self.words: Counter = Counter()
-        self.first_word: tuple[Any, Any] | None = None  # row and value
-        self.integers: set | None = None if is_categorical else set()  # until one occurs twice
-        self.kept: list[np.ndarray] = []
 
-    def add(self, values: "pd.Series", keep: bool) -> None:
-        """Take note of further values; keep the numbers if they are averaged later."""
-        check_type(self.origin, self.name, values)
-        self.n_rows += len(values)
-        values = values[values.notna()]
-        if self.is_categorical:
-            self.words.update(as_levels(values))
-            return
-        numbers = as_numbers(values)
-        is_word = np.isnan(numbers)
-        if is_word.any():
-            self.first_word = self.first_word or (values.index[is_word][0], values[is_word].iloc[0])
-            self.words.update(as_levels(values[is_word]))
-        numbers = numbers[~is_word]
-        self.n_numbers += len(numbers)
-        if keep:
-            self.kept.append(numbers)
-        if self.integers is not None:
-            self.integers.update(numbers.tolist())
-            if len(self.integers) < self.n_rows or (numbers != np.round(numbers)).any():
-                self.integers = None
-
-    def is_words(self) -> bool:
-        """Return whether the column holds words; refuse one that holds words and numbers."""
-        if self.words and self.n_numbers and self.first_word is not None:
-            raise _not_a_number(self.origin, self.first_word[0], self.name, self.first_word[1])
-        if self.integers is not None and self.n_rows >= MIN_ROWS_OF_AN_ID:
-            warnings.warn(
-                f"{self.origin}: column {self.name!r} has a different integer in every row; if it numbers the "
-                f"rows, leave it out with `drop: [{self.name}]`",
-                FlrmlWarning,
-            )
-        return bool(self.words)
-
-    def levels(self) -> list[str]:
-        """Return the words of the column in order; refuse those that are no names of categories."""
-        first, n_levels = next(iter(self.words)), len(self.words)
-        problem = None
-        if all(map(DATE.match, self.words)):
-            problem = f"holds dates such as {first!r}; convert them to numbers"
-        elif all(map(DECIMAL_COMMA.match, self.words)):
-            problem = f"holds numbers with a comma such as {first!r}; write a point"
-        elif n_levels > 1 and n_levels == self.n_rows:
-            problem = (
-                f"has a different value in every row, such as {first[:40]!r}; if it is text, name it with `text`"
-            )
-        elif n_levels > MAX_LEVELS:
-            problem = f"has more than {MAX_LEVELS:,} different values, such as {first[:40]!r}; group them"
-        if problem:
-            raise DatasetError(f"{self.origin}: column {self.name!r} {problem}, or leave it out with `drop`")
-        return sorted(self.words)
-
-    def fill(self, impute: str) -> Any:
-        """Return what fills the missing values."""
-        if self.words:
-            return min(self.words, key=lambda word: (-self.words[word], word))
-        if not self.n_numbers:
-            raise DatasetError(
-                f"{self.origin}: column {self.name!r} has no value in the training part; leave it out with `drop`"
-            )
-        return float(AVERAGES[impute](np.concatenate(self.kept)))
+def _notice_id(origin: str, name: str, numbers: np.ndarray, n_rows: int) -> None:
+    """Warn about a column that seems to number the rows."""
+    is_distinct = n_rows >= MIN_ROWS_OF_AN_ID and len(np.unique(numbers)) == n_rows
+    if is_distinct and (numbers == np.round(numbers)).all():
+        warnings.warn(
+            f"{origin}: column {name!r} has a different integer in every row; if it numbers the rows, leave it out "
+            f"with `drop: [{name}]`",
+            FlrmlWarning,
+        )
 
 
 def as_numbers(values: "pd.Series") -> np.ndarray:

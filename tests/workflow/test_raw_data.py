@@ -1,0 +1,104 @@
+"""The page on raw data: every configuration prepares and trains as written, and new input becomes the same rows."""
+
+import gzip
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from PIL import Image
+from sklearn.datasets import dump_svmlight_file
+
+from flrml import RidgeFLRML
+from flrml.datasets import open_groups, open_split, prepare
+from flrml.pipeline.config.resolve import resolve
+from tests.workflow.project import ROOT
+
+PAGE = (ROOT / "docs/raw-data.md").read_text()
+SCHEMA = ROOT / "workflow/schemas/config.schema.yaml"
+CONFIGURATIONS = {
+    next(iter(config["datasets"])): config
+    for config in map(yaml.safe_load, re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
+}
+N = 60
+RNG = np.random.default_rng(0)
+Y = np.arange(N) % 2
+
+
+def wine():
+    table = pd.DataFrame(RNG.normal(size=(N, 3)) * [1, 10, 1000], columns=["acid", "sugar", "price"])
+    table["acid"] += 4 * Y
+    table.assign(bottle=range(N), grape=np.array(["merlot", "pinot"])[Y]).to_csv("wine.csv", index=False, sep=";")
+    return table[["price", "acid", "sugar"]]
+
+
+def visits():
+    table = pd.DataFrame({"age": RNG.normal(50, 9, N).round(), "sex": np.array(["f", "m"])[np.arange(N) // 3 % 2]})
+    table["ward"] = 10 + 5 * Y
+    table.loc[3, "age"] = None
+    labelled = table.assign(patient=[f"p{number // 4}" for number in range(N)], diagnosis=Y)
+    labelled.to_csv("visits.csv", index=False)
+    return table
+
+
+def questions():
+    words = np.array([["where", "my", "card"], ["what", "a", "loan"]])
+    texts = [" ".join(RNG.choice(words[label], 5)) for label in Y]
+    pd.DataFrame({"question": texts, "topic": np.array(["card", "loan"])[Y]}).to_csv("questions.csv", index=False)
+    return texts
+
+
+def shapes(folder):
+    images = []
+    for number, label in enumerate(Y):
+        pixels = RNG.integers(0, 60, (20 + number % 3, 20, 3)).astype(np.uint8)
+        pixels[:, 10 * label : 10 + 10 * label] += 180
+        path = folder / "shapes" / f"class{label}" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(path)
+        images.append(path)
+    return images
+
+
+def sounds():
+    X = (RNG.normal(size=(N, 8)) + 8 * Y[:, None] - 4).astype(np.float16)
+    np.savez("sounds.npz", X=X, y=Y, speaker=np.arange(N) // 3, clip=[f"{number}.wav" for number in range(N)])
+    return X
+
+
+def letters():
+    X = RNG.poisson(0.5, (N, 6)) + np.outer(Y, [20, 0, 0, 0, 0, 0])
+    with gzip.open("letters.svm.gz", "wb") as file:
+        dump_svmlight_file(X.astype(float), Y, file, zero_based=False)
+    return X
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_every_kind_of_raw_input_becomes_rows_that_methods_learn_from(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make = globals()[name]
+    raw = make(tmp_path) if name == "shapes" else make()
+    config = resolve(CONFIGURATIONS[name], SCHEMA)
+    assert config["results"] == f"results/{name}"
+    folder = tmp_path / "results" / name / "data" / name
+    prepare(name, folder, options=config["datasets"][name]["options"])
+    X, y = open_split(folder / "train")
+    X_test, y_test = open_split(folder / "test")
+    model = RidgeFLRML(2).fit(X, y, groups=open_groups(folder / "train"))
+    nearest = np.argmax(model.transform(X_test) @ np.asarray(model.transform(X)).T, axis=1)
+    assert np.mean(y[nearest] == y_test) > 0.9
+
+    found: dict = {"new": raw}
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    exec(code.replace("wine", name), found)
+    rows = found["rows"]
+    prepared = [np.asarray(part.toarray() if hasattr(part, "toarray") else part) for part in (X, X_test)]
+    rows = rows.toarray() if hasattr(rows, "toarray") else rows
+    assert sorted(row.tobytes() for row in rows) == sorted(row.tobytes() for row in np.concatenate(prepared))
+
+
+def test_examples_are_short():
+    assert len(CONFIGURATIONS) == 6
+    for block in re.findall(r"```\w+\n(.*?)```", PAGE, re.DOTALL):
+        assert len(block.splitlines()) <= 15
