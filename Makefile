@@ -12,7 +12,7 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock run demo comparison ui prune publish report docs lint test test-real test-slow test-slurm fuzz bench clean
+.PHONY: help setup lock run demo comparison ui predict prune publish report docs lint test test-real test-slow test-slurm fuzz bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ comparison: $(READY) ## run all methods on the bundled data sets (40 minutes)
 
 ui: $(READY) ## browse the runs in MLflow's UI on 127.0.0.1:5000 (PORT=… for another port)
 	@$(BIN)/python -m flrml.pipeline.tracking ui $(CONFIG) $(PORT)
+
+predict: $(READY) ## write classes and neighbours of new files to a CSV: MODEL=results/runs/… INPUT=… OUTPUT=classes.csv
+	@$(BIN)/python -m flrml.pipeline.tracking.predict "$(MODEL)" "$(INPUT)" "$(OUTPUT)"
 
 prune: $(READY) ## list the runs of earlier results in MLflow, ask, and delete them with their models (YES=1 does not ask)
 	@$(BIN)/python -m flrml.pipeline.tracking prune $(CONFIG) $(YES)

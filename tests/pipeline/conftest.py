@@ -8,6 +8,7 @@ from flrml.datasets import prepare
 from flrml.pipeline.stages.draw_triplets import draw_for_dataset
 from flrml.pipeline.stages.evaluate import evaluate
 from flrml.pipeline.stages.train import train
+from tests.pipeline.kinds import train_kinds
 from tests.pipeline.tracked import TRAINING, Folder
 
 
@@ -54,3 +55,9 @@ def trained(folder, data, trained_once):
     shutil.copytree(data, folder.results / "data" / "digits")
     shutil.copytree(trained_once, folder.results / TRAINING)
     return folder
+
+
+@pytest.fixture(scope="session")
+def trained_kinds(tmp_path_factory):
+    """Results with a model of every kind of raw input, and the raw input."""
+    return train_kinds(tmp_path_factory.mktemp("kinds"))

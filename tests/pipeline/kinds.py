@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 import scipy.sparse as sp
+from PIL import Image
 from sklearn.datasets import dump_svmlight_file, load_digits
 
 from flrml.datasets import open_split, prepare
@@ -69,6 +71,19 @@ def svmlight(folder: Path) -> Kind:
     return Kind(_files(folder, "svm"), X[HELD_OUT], file="test.svm")
 
 
+def image(folder: Path) -> Kind:
+    X, y = _digits()
+    files = []
+    for number, (row, label) in enumerate(zip(X[:120], y[:120], strict=True)):
+        part = "test" if number % 2 else "train"
+        file = folder / part / f"digit {label}" / f"{number:03}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((15 * row.reshape(8, 8)).astype(np.uint8)).save(file)
+        files += [file] if number % 2 else []
+    options = {"format": "images", "train": str(folder / "train"), "test": str(folder / "test")}
+    return Kind(options, [str(file) for file in sorted(files)], file="test")
+
+
 def bundled(name: str, **options: Any) -> Any:
     """Return a function that describes a bundled data set, whose test rows are those that are prepared."""
     return lambda folder: Kind(options, None, name)
@@ -77,6 +92,7 @@ def bundled(name: str, **options: Any) -> Any:
 KINDS = {
     "table": table,
     "text": text,
+    "image": image,
     "embeddings": embeddings,
     "svmlight": svmlight,
     "digits": bundled("digits", max_train=200, max_test=50),
@@ -101,7 +117,9 @@ def train_kinds(folder: Path) -> tuple[Folder, dict[str, Kind]]:
         if kind.raw is None:
             kind.raw = open_split(data / "test")[0][:]
     results.ask(*(run_of(name) for name in KINDS))
-    results.sync()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delenv("MLFLOW_TRACKING_URI", raising=False)
+        results.sync()
     return results, kinds
 
 
@@ -111,7 +129,9 @@ def run_of(kind: str) -> str:
 
 
 def as_json(raw: Any) -> Any:
-    """Return raw input as lists, which a server takes."""
+    """Return raw input as lists, which a server takes; images as arrays."""
+    if isinstance(raw, list) and raw[0].endswith(".png"):
+        return [np.asarray(Image.open(file)).tolist() for file in raw]
     if isinstance(raw, pd.DataFrame):
         return raw.to_dict("records")
     return raw if isinstance(raw, list) else (raw.toarray() if sp.issparse(raw) else np.asarray(raw)).tolist()

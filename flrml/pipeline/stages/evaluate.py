@@ -47,7 +47,7 @@ def evaluate(
         learned = LearnedMap.load(Path(folder) / MODEL)
         with connection(scheduler) as open_rows:
             measured, predicted = _scores(learned, PreparedRows.load(data, n_neighbors, open_rows))
-        result |= measured
+        result |= measured | {"n_neighbors": n_neighbors}
         rows = _predictions(learned, Path(data) / "test", predicted, meta["classes"])
     result["data"] = describe_parts(data, meta)
     with atomic_write(Path(folder) / PREDICTIONS) as path, path.open("w", newline="", encoding="utf-8") as file:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
-from flrml.datasets import load_encoder, load_meta
+from flrml.datasets import load_encoder, load_meta, open_names
 from flrml.datasets.encoders.rows import FILE as ENCODER
 from flrml.datasets.encoders.rows import RowsEncoder
 from flrml.files import atomic_write, read_arrays
@@ -128,7 +128,7 @@ class RawInputModel:
         X, y = load_rows(data / "train")
         classes = np.array(load_meta(data)["classes"])
         classifier = MetricClassifier(LearnedMap.load(model), n_neighbors)
-        return cls(classifier.fit(X, classes[y]), load_encoder(data))
+        return cls(classifier.fit(X, classes[y], open_names(data / "train")), load_encoder(data))
 
     def predict(self, raw: Any, params: dict[str, Any] | None = None) -> Any:
         """Return what the parameter ``output`` names, a row per example; MLflow calls this method.

@@ -24,6 +24,7 @@ MAX_MODEL_BYTES = 40 * 2**20
 MAX_MAP_BYTES = 8 * MAX_MODEL_BYTES  # compression hardly brings a larger map down to the limit
 EXAMPLE_FEATURES = 100_000  # at most: MLflow writes an example as text, every zero of a sparse row included
 PACKAGES = ("flrml", "numpy", "scipy", "scikit-learn", "pandas")
+KIND_PACKAGES = {"image": ("pillow",), "embedding": ("wordllama",)}  # of raw input
 
 
 def log_model(store: Store, run_id: str, record: RunRecord, model: Path, data: Path, *, n_neighbors: int) -> None:
@@ -119,7 +120,7 @@ def _save(path: Path, files: Path, encoder: Any, rows: Any, description: Model) 
     output = ParamSpec("output", DataType.string, "class")
     signature = ModelSignature(Schema(inputs), Schema([ColSpec("string", "class")]), ParamSchema([output]))
     leave_input_to_the_model(signature)
-    packages = PACKAGES + (("pillow",) if encoder.kind == "image" else ())
+    packages = PACKAGES + KIND_PACKAGES.get(encoder.kind, ())
     save_model(
         path,
         loader_module=classifier.__name__,
@@ -139,7 +140,7 @@ def _describe_input(encoder: Any, rows: Any) -> tuple[list[Any], Any]:
         example = {name: (str if name in encoder.levels else float)(given[name]) for name in encoder.columns}
         types = {str: "string", float: "double"}
         return [ColSpec(types[type(value)], name) for name, value in example.items()], [example]
-    if encoder.kind == "text":
+    if encoder.kind in ("text", "embedding"):
         return [ColSpec("string", encoder.column)], {encoder.column: [example]} if encoder.column else [example]
     if encoder.kind == "image":
         shape = (-1, *encoder.size, *(() if encoder.gray else (3,)))

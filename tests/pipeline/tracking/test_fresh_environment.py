@@ -30,7 +30,7 @@ print(json.dumps(answers))
 def copy_models(results, elsewhere):
     """Move the logged models of all kinds to another place; return the union of their requirements."""
     requirements = set()
-    for run in results.runs("*"):
+    for run in (run for run in results.runs("*") if run.outputs.model_outputs):
         model = results.client.get_logged_model(run.outputs.model_outputs[0].model_id)
         place = elsewhere / run.data.tags["dataset"]
         shutil.move(urlparse(model.artifact_location).path, place)

@@ -14,18 +14,13 @@ from mlflow.exceptions import MlflowException
 from mlflow.pyfunc.scoring_server import invocations
 
 from flrml.datasets import load_meta
-from tests.pipeline.kinds import KINDS, as_json, run_of, train_kinds
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    return train_kinds(tmp_path_factory.mktemp("kinds"))
+from tests.pipeline.kinds import KINDS, as_json, run_of
 
 
 @pytest.fixture(params=list(KINDS))
-def served(trained, request):
+def served(trained_kinds, request):
     """A kind, its results, its logged model as loaded back, and the predictions of the evaluation."""
-    results, kinds = trained
+    results, kinds = trained_kinds
     (run,) = results.runs(f"{request.param}/*")
     mlflow.set_tracking_uri(results.config["tracking_uri"])
     model = mlflow.pyfunc.load_model(f"models:/{run.outputs.model_outputs[0].model_id}")
@@ -51,6 +46,9 @@ def test_every_type_of_input_gives_the_same(served):
         frame = kind.raw
         versions = [frame[frame.columns[::-1]], frame.to_dict("list"), frame.assign(species="?", plant="?")]
         versions.append(pd.read_csv(StringIO(frame.to_csv(index=False))))
+    elif kind.options.get("format") == "images":
+        arrays = np.array(as_json(kind.raw))
+        versions = [[Path(file) for file in kind.raw], arrays, list(arrays.astype(np.uint8)), pd.Series(kind.raw)]
     elif isinstance(kind.raw, list):
         versions = [np.array(kind.raw), pd.Series(kind.raw), pd.DataFrame({"n": 1, "body": kind.raw})]
     else:
@@ -84,6 +82,8 @@ def test_outputs_agree_with_each_other(served):
     votes = found[[f"class_{k}" for k in (1, 2, 3)]].to_numpy()
     for name in shares.columns:
         np.testing.assert_allclose((votes == name).mean(axis=1), shares[name])
+    if "names" in kind.options:
+        assert found["neighbor_1"].str.startswith("plant ").all()
     similarities = found[[f"similarity_{k}" for k in (1, 2, 3)]].to_numpy()
     assert (np.diff(similarities, axis=1) <= 0).all()
 
@@ -96,6 +96,8 @@ def test_signature_example_and_requirements_say_what_the_model_takes(served):
     if isinstance(kind.raw, pd.DataFrame):
         assert {spec.name: spec.type.name for spec in signature.inputs.inputs}["garden"] == "string"
         assert set(signature.inputs.input_names()) == set(kind.raw.columns)
+    elif kind.options.get("format") == "images":
+        assert (first.type, first.shape) == (np.uint8, (-1, 8, 8))
     elif isinstance(kind.raw, list):
         assert (first.name, first.type.name) == ("body", "string")
     else:
@@ -123,12 +125,14 @@ def test_signature_example_and_requirements_say_what_the_model_takes(served):
         ("embeddings", np.zeros((2, 63)), {}, ["63 columns", "have 64"]),
         ("embeddings", [["a"] * 64], {}, ["not a matrix of numbers"]),
         ("embeddings", [[1.0] * 64, [1.0]], {}, ["not a matrix of numbers"]),
+        ("image", ["nowhere.png"], {}, ["nowhere.png: cannot be read"]),
+        ("image", [[[0.5, 1.0]]], {}, ["example 1: pixels must be integers from 0 to 255"]),
         ("digits", np.full((1, 64), np.nan), {}, ["example 1: a value is NaN"]),
         ("digits", np.ones((1, 64)), {"output": "classes"}, ["output must be one of class, probabilities"]),
     ],
 )
-def test_bad_input_is_named_in_one_line(trained, name, raw, params, words):
-    results, _ = trained
+def test_bad_input_is_named_in_one_line(trained_kinds, name, raw, params, words):
+    results, _ = trained_kinds
     (run,) = results.runs(f"{name}/*")
     mlflow.set_tracking_uri(results.config["tracking_uri"])
     model = mlflow.pyfunc.load_model(f"models:/{run.outputs.model_outputs[0].model_id}")
