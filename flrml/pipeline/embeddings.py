@@ -15,17 +15,7 @@ from flrml.pipeline.stages.learned_map import LearnedMap
 
 
 def write_embeddings(run: PathLike, folder: PathLike, dtype: str = "float32") -> None:
-    """Write the embedded training and test rows of an evaluated run.
-
-    Parameters
-    ----------
-    run : path
-        Folder of the run, with ``model.npz`` and ``metrics.json``.
-    folder : path
-        Folder to write.
-    dtype : {"float32", "float16"}, default="float32"
-        Type of the numbers in the files.
-    """
+    """Write the embedded training and test rows of an evaluated run, as float32 or float16."""
     missing = next((name for name in (METRICS, MODEL) if not Path(run, name).exists()), None)
     if missing:
         raise FileNotFoundError(f"{run}: no {missing}; name the folder of a run that has ended with outcome ok")
