@@ -7,6 +7,7 @@
 import sys
 from pathlib import Path
 
+from flrml.datasets.store import open_names
 from flrml.embeddings import save_embeddings
 from flrml.files import PathLike, read_json
 from flrml.pipeline.naming import METRICS, MODEL
@@ -23,8 +24,8 @@ def write_embeddings(run: PathLike, folder: PathLike, dtype: str = "float32") ->
     if learned.metric == "bilinear":
         raise ValueError(f"{run}: a bilinear similarity has no embeddings that an index could compare by cosine")
     for part, described in read_json(Path(run, METRICS))["data"].items():
-        embedded = learned.embed(load_rows(described["source"])[0])
-        save_embeddings(Path(folder, part), embedded, dtype=dtype, unit=learned.metric == "cosine")
+        embedded, names = learned.embed(load_rows(described["source"])[0]), open_names(described["source"])
+        save_embeddings(Path(folder, part), embedded, names, dtype=dtype, unit=learned.metric == "cosine")
 
 
 if __name__ == "__main__":

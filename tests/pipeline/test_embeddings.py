@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flrml.datasets import open_split
-from flrml.files import read_json
+from flrml.datasets import open_split, prepare
+from flrml.files import read_json, write_json
 from flrml.neighbors import knn_accuracy
 from flrml.pipeline.embeddings import write_embeddings
 from flrml.pipeline.stages.learned_map import LearnedMap
@@ -39,3 +39,16 @@ def test_a_bilinear_similarity_is_refused(tmp_path):
     LearnedMap(np.eye(2), "bilinear").save(tmp_path / "model.npz", {})
     with pytest.raises(ValueError, match="a bilinear similarity has no embeddings"):
         write_embeddings(tmp_path, tmp_path / "out")
+
+
+def test_rows_keep_the_names_that_the_data_give_them(tmp_path):
+    lines = [f"row {number},{number},{-number},{'ab'[number % 2]}" for number in range(8)]
+    (tmp_path / "mine.csv").write_text("\n".join(["id,width,height,kind", *lines, ""]))
+    options = {"train": tmp_path / "mine.csv", "target": "kind", "names": "id", "holdout": 0.5}
+    prepare("mine", tmp_path / "data", options=options)
+    LearnedMap(np.eye(2), "cosine").save(tmp_path / "model.npz", {})
+    sources = {part: {"source": str(tmp_path / "data" / part)} for part in ("train", "test")}
+    write_json(tmp_path / "metrics.json", {"data": sources})
+    write_embeddings(tmp_path, tmp_path / "out")
+    names = [name for part in sources for name in (tmp_path / "out" / part / "names.txt").read_text().splitlines()]
+    assert sorted(names) == [f"row {number}" for number in range(8)]
