@@ -153,7 +153,7 @@ def _select(name: str, loaded: Loaded, options: dict, seed: int) -> tuple[list[s
         raise DatasetError(
             f"{train.origin}: all examples are of class {classes[0]}; metric learning needs at least two classes"
         )
-    if len(classes) == len(y) >= MIN_EXAMPLES_OF_REGRESSION:
+    if classes.dtype.kind == "i" and len(classes) == len(y) >= MIN_EXAMPLES_OF_REGRESSION:
         raise DatasetError(
             f"{train.origin}: every example has a label of its own, such as {classes[0]}; regression is not "
             "supported, so group the labels into classes"

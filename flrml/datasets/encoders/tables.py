@@ -195,9 +195,10 @@ def _as_level(value: Any) -> str:
 def check_type(origin: str, name: str, values: "pd.Series") -> None:
     """Refuse dates, bytes and lists, which pandas would turn into numbers or words without a word."""
     kind = getattr(values.dtype, "kind", "O")
-    others = {type(value).__name__ for value in values} & {"bytes", "bytearray", "list", "dict", "ndarray"}
-    if (kind == "O" and others) or kind not in "biufOU":
-        found = min(others) if kind == "O" else str(values.dtype)
+    types = {type(value).__name__ for value in values} if kind == "O" else set()
+    others = types & {"bytes", "bytearray", "list", "dict", "ndarray"}
+    if others or kind not in "biufOU":
+        found = min(others, default=str(values.dtype))
         raise DatasetError(
             f"{origin}: column {name!r} holds {found}; convert it to numbers, or leave it out with `drop`"
         )
