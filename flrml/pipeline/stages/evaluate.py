@@ -2,6 +2,8 @@
 
 import csv
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from flrml.pipeline.stages.inputs import connection
 from flrml.pipeline.stages.learned_map import LearnedMap
 from flrml.pipeline.stages.scores import PreparedRows
 from flrml.reference.vote import farthest_vote
-from flrml.rows import normalize, take_rows
+from flrml.rows import is_dask, normalize, take_rows
 
 SHOWN_ROWS = 1000  # of the test part, in a picture of the embedding
 
@@ -46,7 +48,7 @@ def evaluate(
     if result["outcome"] == "ok":
         learned = LearnedMap.load(Path(folder) / MODEL)
         with connection(scheduler) as open_rows:
-            measured, predicted = _scores(learned, PreparedRows.load(data, n_neighbors, open_rows))
+            measured, predicted = _scores(learned, partial(PreparedRows.load, data, n_neighbors), open_rows)
         result |= measured | {"n_neighbors": n_neighbors}
         rows = _predictions(learned, Path(data) / "test", predicted, meta["classes"])
     result["data"] = describe_parts(data, meta)
@@ -70,9 +72,10 @@ def describe_parts(data: PathLike, meta: dict) -> dict[str, dict]:
     }
 
 
-def _scores(learned: LearnedMap, rows: PreparedRows) -> tuple[dict, NDArray]:
+def _scores(learned: LearnedMap, load: Callable, open_rows: Callable) -> tuple[dict, NDArray]:
     """Return accuracies by the method's own metric and by cosine, retrieval scores, seconds, and predictions."""
     start = time.perf_counter()
+    rows = load(open_rows)
     embedded = rows.embedded(learned.embed)
     result: dict[str, Any] = {}
     own = learned.metric
@@ -86,7 +89,9 @@ def _scores(learned: LearnedMap, rows: PreparedRows) -> tuple[dict, NDArray]:
         if name == own == "cosine":
             result["accuracy_reference_vote"] = float(np.mean(farthest_vote(labels, distances) == rows.y_test))
     result |= {"accuracy": result[f"accuracy_{own}"], "metric": own, "n_test": len(rows.y_test)}
-    result |= embedded.retrieval(own, learned.W) | {"new_classes": rows.new_classes}
+    # Retrieval is scored in this process: its memory holds embeddings, and opens rows on a cluster by itself.
+    searched = load() if learned.components is None and is_dask(rows.X) else embedded
+    result |= searched.retrieval(own, learned.W) | {"new_classes": rows.new_classes}
     result["evaluate_seconds"] = time.perf_counter() - start
     return result, predicted
 
