@@ -12,7 +12,7 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock run demo comparison ui predict prune publish report docs lint test test-real test-slow test-slurm fuzz bench clean
+.PHONY: help setup lock run demo comparison ui predict prune publish report docs lint test test-real test-slow test-slurm fuzz trials bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -88,6 +88,9 @@ test-slurm: $(READY) ## the pipeline on a SLURM of one node (Debian: apt-get ins
 fuzz: $(READY) ## feed odd files to the readers of data sets, and 24,000 odd inputs to all estimators (4 minutes)
 	FLRML_FUZZ=600 FLRML_FUZZ_CASES=24000 FLRML_INVARIANCE_CASES=10000 OMP_NUM_THREADS=1 pytest -n $(CORES) \
 	  tests/datasets/test_fuzz.py tests/test_fuzz.py tests/test_invariances.py
+
+trials: fuzz ## all of fuzz, 60 interrupted runs, and ten fits with each loss of Dask workers (an hour)
+	FLRML_TRIALS=10 OMP_NUM_THREADS=1 pytest -s -m slow -k random_moments tests/workflow/test_interruption.py tests/distributed
 
 bench: $(READY) ## speed and memory, each row two things measured side by side; written to docs/benchmarks.md
 	$(BIN)/python -m benchmarks --page docs/benchmarks.md --machine "$(MACHINE)"

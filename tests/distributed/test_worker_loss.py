@@ -2,12 +2,17 @@
 
 import copy
 import os
+import random
 import signal
+import threading
+import time
+from collections import Counter
 
 import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client, wait
+from sklearn.base import clone
 
 from flrml import FLRML, MFLRML, RidgeFLRML, knn_accuracy
 from flrml.datasets.store import open_groups
@@ -20,6 +25,7 @@ from tests.workflow.project import TINY
 
 pytestmark = pytest.mark.slow
 SIZES = [300, 300, 300, 300]
+TRIALS = int(os.environ.get("FLRML_TRIALS", "3"))  # of each loss of workers
 
 
 def pids(client):
@@ -99,6 +105,52 @@ def test_workers_that_freeze_are_one_clear_error(monkeypatch, digits, processes,
             Estimator(10, random_state=0).fit(blocks(X, SIZES), y, callback=freeze_all)
         for worker in started:
             worker.send_signal(signal.SIGCONT)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """A scheduler that gives up silent workers after half a minute, not after five."""
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL", "30 s")
+
+
+@pytest.mark.parametrize("whom", ["one", "all"])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
+def test_losses_at_random_moments_end_in_the_right_result_or_one_clear_error(
+    digits, impatient, processes, whom, how
+):
+    X, y, *_ = digits
+    moments, outcomes = random.Random(f"{whom} {how}"), Counter()
+    models = [
+        RidgeFLRML(10, ridge=1.0, within=0.9, local=0.1, rounds=2, random_state=0),
+        FLRML(10, max_iter=5, random_state=0),
+        MFLRML(10, n_batches=8, random_state=0),
+    ]
+    for number in range(TRIALS):
+        model = models[number % len(models)]
+        expected = clone(model).fit(X, y).components_
+        started = [processes.worker("--no-nanny") for _ in range(2)]
+        with Client(processes.address, timeout=60) as client:
+            client.wait_for_workers(2, timeout=120)
+            model.fit(blocks(X, SIZES), y)  # imports
+            before = time.monotonic()
+            model.fit(blocks(X, SIZES), y)
+            victims = started if whom == "all" else started[:1]
+            moment = moments.uniform(0, time.monotonic() - before)
+            timer = threading.Timer(moment, lambda victims=victims: [victim.send_signal(how) for victim in victims])
+            timer.start()
+            try:
+                found = clone(model).fit(blocks(X, SIZES), y).components_
+            except ClusterLostError:
+                outcomes["one clear error"] += 1
+            else:
+                outcomes["the right result"] += 1
+                assert np.abs(found - expected).max() <= 1e-5 * np.abs(expected).max()
+            timer.join()
+            for worker in started:
+                worker.kill()
+                worker.wait()
+    print(f"{whom}, {how.name}: {dict(outcomes)}")
+    assert whom == "all" or outcomes["one clear error"] == 0
 
 
 @pytest.mark.parametrize("Estimator", [FLRML, MFLRML])

@@ -2,7 +2,7 @@
 import os
 import sys
 from dataclasses import asdict
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -156,8 +156,17 @@ def all_outputs():
     return list(dict.fromkeys([*metas, *triplets, *spectra, *runs, *measured]))
 
 
-# Files that a full disk or a power cut left half-written are targets of the run, because Snakemake does not make a
-# missing file again if all that is made from it is there. Dry runs and jobs do not look.
-DAMAGED = set_aside_damaged(RESULTS, all_outputs()) if starts else {}
-for line in DAMAGED.values():
-    logger.warning(line)
+@cache
+def set_aside_results():
+    """Return results that a full disk or a power cut left half-written, set aside, as targets of the run.
+
+    Snakemake does not make a missing file again if all that is made from it is there. Dry runs, jobs, and commands that
+    run no jobs, such as --summary, --report and --unlock, look at nothing.
+    """
+    runs_jobs = workflow.is_main_process and workflow.executor_plugin is not None
+    if not runs_jobs or workflow.dryrun or workflow.touch:
+        return []
+    damaged = set_aside_damaged(RESULTS, all_outputs())
+    for line in damaged.values():
+        logger.warning(line)
+    return list(damaged)
