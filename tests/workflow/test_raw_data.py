@@ -1,7 +1,9 @@
 """The page on raw data: every configuration prepares and trains as written, and new input becomes the same rows."""
 
 import gzip
+import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,8 +13,13 @@ from PIL import Image
 from sklearn.datasets import dump_svmlight_file
 
 from flrml import RidgeFLRML
-from flrml.datasets import open_groups, open_split, prepare
+from flrml.datasets import load_meta, open_groups, open_split, prepare
 from flrml.pipeline.config.resolve import resolve
+from flrml.pipeline.stages.draw_triplets import draw_for_dataset
+from flrml.pipeline.stages.evaluate import evaluate
+from flrml.pipeline.stages.train import train
+from flrml.pipeline.tracking.classifier import RawInputModel
+from flrml.pipeline.tracking.predict import main
 from tests.workflow.project import ROOT
 
 PAGE = (ROOT / "docs/raw-data.md").read_text()
@@ -102,3 +109,53 @@ def test_examples_are_short():
     assert len(CONFIGURATIONS) == 6
     for block in re.findall(r"```\w+\n(.*?)```", PAGE, re.DOTALL):
         assert len(block.splitlines()) <= 15
+
+
+def save_new(raw, name):
+    """Write new raw input to a file or folder of the kind that the page names; return its path."""
+    if name == "shapes":
+        return "shapes"
+    if isinstance(raw, list):
+        raw = pd.DataFrame({"question": raw})
+    if isinstance(raw, pd.DataFrame):
+        raw.to_csv("new.csv", index=False)
+        return "new.csv"
+    if name == "sounds":
+        np.save("new.npy", raw)
+        return "new.npy"
+    dump_svmlight_file(raw.astype(float), np.zeros(len(raw)), "new.svm", zero_based=False)
+    return "new.svm"
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_the_trained_model_predicts_new_files(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    raw = globals()[name](tmp_path) if name == "shapes" else globals()[name]()
+    config = resolve(CONFIGURATIONS[name], SCHEMA)
+    folder, data = Path(f"results/{name}/runs/{name}/flrml-ridge/seed0"), Path(f"results/{name}/data/{name}")
+    prepare(name, data, options=config["datasets"][name]["options"])
+    draw_for_dataset(data, "triplets.npy", n_triplets=config["n_triplets"], seed=0)
+    run = {"dataset": name, "method": "flrml-ridge", "seed": 0, "parameters": config["common"]}
+    train(
+        folder, data=data, triplets="triplets.npy", spectrum=None, run=run, limits={"minutes": 1, "memory_mb": 3000}
+    )
+    assert evaluate(folder, data=data, n_neighbors=config["n_neighbors"])["accuracy"] > 0.9
+
+    (command,) = re.findall(r"make predict (MODEL=.*)", PAGE)
+    words = [word.partition("=")[2] for word in command.replace("wine", name).split()]
+    assert main(*(save_new(raw, name) if word == "new.csv" else word for word in words)) == 0
+    found = pd.read_csv("classes.csv", dtype={"class": str})
+    classes = np.array(load_meta(data)["classes"])
+    labels = classes[Y] if name != "shapes" else [row.split("/")[0] for row in found["row"]]
+    assert np.mean(found["class"] == labels) > 0.9
+    served = RawInputModel.of_results(folder / "model.npz", data, config["n_neighbors"])
+    order = np.argsort([str(path) for path in raw]) if name == "shapes" else np.arange(N)
+    inputs = [raw[number] for number in order] if isinstance(raw, list) else raw
+    assert served.predict(inputs).tolist() == found["class"].tolist()
+
+
+def test_the_request_on_the_page_has_the_columns_of_the_table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (request,) = re.findall(r"-d '(.*)'", PAGE)
+    (record,) = json.loads(request)["inputs"]
+    assert set(record) == set(wine().columns)
