@@ -140,9 +140,8 @@ def _all_runs(config: Config) -> list[str]:
 
 def _new_classes(config: Config) -> list[str]:
     """Return those of the runs whose test rows are of new classes."""
-    chosen = {
-        name for name, dataset in config["datasets"].items() if has_new_classes(dataset["options"].get("split"))
-    }
+    datasets = config["datasets"].items()
+    chosen = [name for name, dataset in datasets if has_new_classes(dataset["options"].get("split"))]
     return [path for name in chosen for path in run_files(config, name)]
 
 

@@ -44,6 +44,14 @@ def test_every_kind_of_the_tiny_experiment():
     assert inputs_of(config, FIGURES["smoothing"]) == {}
 
 
+def test_runs_on_new_classes_keep_the_order_of_the_configuration():
+    datasets = {name: {"source": "digits", "splits": 2, "options": {"split": "classes"}} for name in "zyxw"}
+    config = configured(datasets=datasets | {"digits": {}}, methods={"cosine": {}}, figures={"new_classes": {}})
+    assert [path.split("/")[2] for path in files_of(config, "new_classes")] == [
+        f"{name}-split{split}" for name in "zyxw" for split in (0, 1)
+    ]
+
+
 def test_only_an_svd_that_a_run_starts_from_is_read():
     assert files_of(configured(), "svd") == ["out/svd/digits/plain.json", "out/svd/shapes10-16/plain.json"]
     without = configured(methods={"cosine": {}, "mflrml": {}}, figures={"pareto": {}})
