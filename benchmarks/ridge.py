@@ -19,6 +19,7 @@ from flrml.pipeline.stages.inputs import load_rows
 TEXT = ("newsgroups", "ng20", "tdt2", "r52", "r8")
 MAX_RANK = 3000
 SIZES = (1, 2, 4, 8)
+CLASSES = (10, 100, 1000, 20_000)
 
 
 def documents(
@@ -35,6 +36,14 @@ def documents(
     )
     counts.sum_duplicates()
     return normalize(counts), y
+
+
+def vectors(n: int, n_columns: int, n_classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return dense unit rows around the means of their classes, and the classes."""
+    random = np.random.default_rng(seed)
+    y = np.arange(n) % n_classes
+    means = random.standard_normal((n_classes, n_columns), dtype=np.float32)
+    return normalize(random.standard_normal((n, n_columns), dtype=np.float32) + 0.5 * means[y]), y
 
 
 def seconds_and_peak(work: Callable[[], object]) -> tuple[float, float]:
@@ -58,14 +67,16 @@ def texts() -> Iterator[tuple[str, sp.csr_matrix, np.ndarray]]:
         yield "made-up documents, 6,000 × 20,000", *documents(6000, 20_000, 20)
 
 
-def growth(name: str, make: Callable[[int], tuple[sp.csr_matrix, np.ndarray]]) -> tuple[str, str, str]:
+def growth(
+    name: str, make: Callable[[int], tuple[sp.csr_matrix | np.ndarray, np.ndarray]], sizes: tuple[int, ...] = SIZES
+) -> tuple[str, str, str]:
     """Return the exponent of the time of a fit in one size, of the smallest of two times each."""
-    data = [make(factor) for factor in SIZES]
+    data = [make(size) for size in sizes]
     times = [min(seconds(lambda X=X, y=y: RidgeFLRML(random_state=0).fit(X, y)) for _ in range(2)) for X, y in data]
     return (
-        f"RidgeFLRML, growth in {name} ×{SIZES[-1]}",
+        f"RidgeFLRML, growth in {name} ×{sizes[-1] // sizes[0]:,}",
         "–",
-        f"time grows with the power {exponent(list(SIZES), times):.2f}",
+        f"time grows with the power {exponent(list(sizes), times):.2f}",
     )
 
 
@@ -84,6 +95,7 @@ def rows() -> Iterator[tuple[str, str, str]]:
             "ridge": chosen.ridge_,
             "within": chosen.within_,
             "local": chosen.local_,
+            "scale": chosen.scale_,
             "rounds": chosen.n_rounds_,
         }
         ours, svc = side_by_side(fit, lambda X=X, y=y: LinearSVC().fit(X, y))
@@ -99,3 +111,7 @@ def rows() -> Iterator[tuple[str, str, str]]:
     yield growth("rows", lambda factor: documents(3000 * factor, 30_000, 10))
     yield growth("features", lambda factor: documents(6000, 10_000 * factor, 10))
     yield growth("classes", lambda factor: documents(6000, 30_000, 10 * factor))
+    yield growth("classes of dense rows", lambda n_classes: vectors(100_000, 256, n_classes), CLASSES)
+    X, y = vectors(100_000, 256, CLASSES[-1])
+    peak = seconds_and_peak(lambda: RidgeFLRML(random_state=0).fit(X, y))[1] * 2**20
+    yield f"RidgeFLRML, {CLASSES[-1]:,} classes, memory", "X", f"{peak / X.nbytes:.1f}× its size next to it"

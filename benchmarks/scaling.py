@@ -40,7 +40,7 @@ from flrml.rows import product, product_transposed
 TARGET = Path(__file__).parents[1] / "docs" / "results" / "scaling.md"
 CLASSES = 20
 ON_DIRECTIONS = ("_next_block", "_lift")  # tasks of the worker that keeps the directions, while others wait
-GIVEN = {"ridge": 0.3, "within": 0.9, "local": 0.1, "rounds": 0}
+GIVEN = {"ridge": 0.3, "within": 0.9, "local": 0.1, "scale": 0.5, "rounds": 0}
 
 
 def text_rows(seed: int, n: int, n_words: int, nonzeros: int) -> sp.csr_matrix:

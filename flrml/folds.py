@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 Parts = tuple[NDArray, NDArray]  # numbers of the training rows, and of the validation rows
 
 N_FOLDS = 5
-CROSS_VALIDATE_BELOW_GROUPS = 2000  # with more groups, one fold is precise enough
-MAX_VALIDATION_ROWS = 1500
+CROSS_VALIDATE_BELOW = 2000  # rows; with more, one fold is precise enough
+MAX_VALIDATION_ROWS = 1500  # of all folds
 
 
 def number_groups(groups: NDArray | None, n: int) -> NDArray:
@@ -31,6 +31,17 @@ def stratified_folds(label: NDArray, groups: NDArray, random: np.random.RandomSt
         return [_split_groups(groups, chosen) for _, chosen in splitter.split(label, label)]
 
 
+def class_folds(label: NDArray, anchors: NDArray, random: np.random.RandomState) -> list[Parts]:
+    """Split the classes into halves, each of which is held out once; classes are ranked by rows with positives."""
+    size = np.bincount(label[anchors], minlength=label.max() + 1)
+    order = random.permutation(len(size))
+    second = np.zeros(len(size), dtype=bool)
+    second[order[np.argsort(-size[order], kind="stable")][1::2]] = True  # every other class in the order of size
+    return [
+        (np.flatnonzero(second[label] == half), np.flatnonzero(second[label] != half)) for half in (True, False)
+    ]
+
+
 def group_folds(groups: NDArray, n_groups: int, random: np.random.RandomState) -> list[Parts]:
     """Split groups into folds; no folds if there are fewer groups than folds."""
     if n_groups < N_FOLDS:
@@ -43,30 +54,26 @@ def group_folds(groups: NDArray, n_groups: int, random: np.random.RandomState) -
 
 def validation_parts(
     folds: list[Parts],
-    groups: NDArray,
+    n: int,
     random: np.random.RandomState,
     *,
-    cross_validate_below_groups: int = CROSS_VALIDATE_BELOW_GROUPS,
+    cross_validate_below: float = CROSS_VALIDATE_BELOW,
     max_validation_rows: int = MAX_VALIDATION_ROWS,
 ) -> list[Parts]:
-    """Return all folds for cross-validation, or only the first one, with a limited number of validation rows.
+    """Return all folds of n rows for cross-validation, or only the first one.
 
-    All folds are used below a number of groups, with a fifth as many validation rows each: errors within a group
-    are correlated, so the number of groups decides, not that of rows. Folds without training or validation rows are
-    left out.
+    The number of validation rows is limited. Folds without training or validation rows are left out.
     """
     folds = [(train, validation) for train, validation in folds if len(train) and len(validation)]
-    if len(np.unique(groups)) < cross_validate_below_groups:
-        chosen, most = folds, cross_validate_below_groups // N_FOLDS
-    else:
-        chosen, most = folds[:1], max_validation_rows
+    chosen = folds if n < cross_validate_below else folds[:1]
+    most = max_validation_rows // max(len(chosen), 1)
     return [(train, draw_at_most(most, validation, random)) for train, validation in chosen]
 
 
 def split_labels(label: NDArray, groups: NDArray | None, random: np.random.RandomState) -> list[Parts]:
     """Return training and validation rows for labels, as :class:`flrml.RidgeFLRML` uses them."""
-    numbers = number_groups(groups, len(label))
-    return validation_parts(stratified_folds(label, numbers, random), numbers, random)
+    folds = stratified_folds(label, number_groups(groups, len(label)), random)
+    return validation_parts(folds, len(label), random)
 
 
 def draw_at_most(most: int, rows: NDArray, random: np.random.RandomState) -> NDArray:

@@ -104,23 +104,21 @@ class RemoteLabels(Labels):
 
     def __init__(self, rows: RemoteRows, labels: Labels):
         self.__dict__ |= labels.__dict__
+        self.new_classes, self.subset = labels.new_classes, labels.subset  # type: ignore[method-assign]
         self._rows, self._size = rows, np.bincount(labels.label)
         self._at_workers = rows.scatter_rows(labels.label.astype(np.min_scalar_type(len(self._size))))
 
-    def class_indicators(self, dtype: Any) -> Any:
-        values = (1 / np.sqrt(self._size)).astype(dtype)
-        found = self._rows.map(_indicators, self._at_workers, values)
-        return RemoteMatrix(self._rows, [found], np.dtype(dtype), len(values))
+    def combine_classes(self, Q: NDArray) -> Any:
+        values = self._rows.scatter((Q / np.sqrt(self._size)[:, None]).astype(Q.dtype))
+        return RemoteMatrix(self._rows, [self._rows.map(_take, values, self._at_workers)], Q.dtype, Q.shape[1])
 
     def class_means(self, Y: Any) -> NDArray[np.float64]:
         parts = self._rows.map(_class_sums, self._at_workers, Y.by_portion, len(self._size))
         return self._rows.sum(parts, small=True) / np.sqrt(self._size)[:, None]
 
 
-def _indicators(label: NDArray, values: NDArray) -> NDArray:
-    out = np.zeros((len(label), len(values)), dtype=values.dtype)
-    out[np.arange(len(label)), label] = values[label]
-    return out
+def _take(values: NDArray, label: NDArray) -> NDArray:
+    return values[label]
 
 
 def _class_sums(label: NDArray, pieces: list[NDArray], n_classes: int) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from flrml.distributed.cluster import gather
 from flrml.distributed.remote_rows import RemoteRows, add_up
 from flrml.distributed.stored import open_together
-from flrml.ridge.arrays import combine, inner, leading, random_columns
+from flrml.ridge.arrays import combine, inner, random_columns
 from flrml.ridge.krylov import Block, next_block
 from flrml.ridge.sample_matrices import DualSampleMatrices, SampleMatrices
 from flrml.ridge.scaling import ScaledRows
@@ -57,11 +57,12 @@ class RemoteMatrix:
 class ScaledBlocks(ScaledRows):
     """Scaled rows whose blocks are at workers; see :class:`flrml.ridge.scaling.ScaledRows`."""
 
-    def matrices(self, rows: NDArray | None) -> "RemoteMatrices":
+    def matrices(self, rows: NDArray | None, n_columns: int) -> "RemoteMatrices":
         """Return the operations on sample matrices; all rows are training rows."""
         if rows is not None:
             raise ValueError("remote rows cannot be split into training and validation rows; take a sample")
-        return DualRemoteMatrices(self) if self.has_many_columns else RemoteMatrices(self)
+        kind = DualRemoteMatrices if self.has_many_columns else RemoteMatrices
+        return kind(self, self.is_narrow(n_columns))
 
 
 class SampledBlocks(ScaledRows):
@@ -70,9 +71,10 @@ class SampledBlocks(ScaledRows):
     @cached_property
     def _blocks(self) -> "DualRemoteMatrices":
         # Of other rows: a reference back to these would keep what workers hold until Python looks for cycles.
-        return DualRemoteMatrices(ScaledBlocks(self.X, self.weights, self.constant, self.scale, self.mean_square))
+        blocks = ScaledBlocks(self.X, self.weights, self.constant, self.scale, self.mean_square)
+        return DualRemoteMatrices(blocks, is_narrow=False)
 
-    def matrices(self, rows: NDArray | None) -> DualSampleMatrices:
+    def matrices(self, rows: NDArray | None, n_columns: int) -> DualSampleMatrices:
         """Return the operations on sample matrices; directions are represented by their duals."""
         return DualSampleMatrices(self, rows, whole=False, formed=False)
 
@@ -91,8 +93,8 @@ class SampledBlocks(ScaledRows):
 class RemoteMatrices(SampleMatrices):
     """Operations on sample matrices at the workers."""
 
-    def __init__(self, X: ScaledBlocks):
-        super().__init__(X, None)
+    def __init__(self, X: ScaledBlocks, is_narrow: bool):
+        super().__init__(X, None, is_narrow)
         self.remote: RemoteRows = X.X
         self._weights = self.remote.scatter(np.append(X.weights, X.dtype.type(X.constant)))
         self._last: Block | None = None
@@ -114,9 +116,6 @@ class RemoteMatrices(SampleMatrices):
         """Return Xᵀ B in partial sums."""
         remote = self.remote
         return remote.sums_by_worker(remote.map(_transposed_times, remote.futures, B.by_portion, self._weights))
-
-    def leading(self, sums: Any, number: int) -> Any:
-        return [self._submit(_leading, sums, number)]
 
     def next_block(self, blocks: list[Any], sums: Any) -> Any:
         """Return futures of the block that sums add, and of its small matrix; one worker keeps all blocks."""
@@ -168,10 +167,6 @@ class DualRemoteMatrices(RemoteMatrices):
     def sums(self, B: Any) -> RemoteMatrix:
         """Return B, which represents Xᵀ B."""
         return self._matrix(self.remote.map(np.hstack, B.by_portion), B.n_columns)
-
-    def leading(self, sums: Any, number: int) -> RemoteMatrix:
-        (G,) = gather(self.remote.client, [self._submit(_gram, super().sums(sums))])
-        return self._combine([sums], np.linalg.eigh(G)[1][:, -number:])
 
     def next_block(self, blocks: list[Any], sums: Any) -> Any:
         return next_block(blocks, sums, self._inner, self._combine)
@@ -240,10 +235,6 @@ def _dense(blocks: list[Any], weights: NDArray, constant: float) -> NDArray:
     return np.concatenate([ScaledRows(rows, weights[:-1], constant).toarray() for rows in open_together(blocks)])
 
 
-def _leading(parts: list[NDArray], number: int) -> NDArray:
-    return leading(add_up(parts), number)
-
-
 def _next_block(blocks: list[Block], parts: list[NDArray]) -> Block:
     return next_block(blocks, add_up(parts))
 
@@ -278,11 +269,6 @@ def _transposed_times(blocks: list[Any], pieces: list[NDArray], weights: NDArray
 
 def _inner(pieces: list[NDArray]) -> NDArray[np.float64]:
     return inner(pieces, pieces[-1])
-
-
-def _gram(parts: list[NDArray]) -> NDArray[np.float64]:
-    sums = add_up(parts)
-    return inner([sums], sums)
 
 
 def _as_block(parts: list[NDArray]) -> Block:

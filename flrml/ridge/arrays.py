@@ -52,8 +52,3 @@ def combine(pieces: list[NDArray], C: NDArray) -> NDArray:
 def _blocks(part: slice) -> list[slice]:
     starts = range(part.start, part.stop, PRODUCT_ROWS)
     return [slice(start, min(start + PRODUCT_ROWS, part.stop)) for start in starts]
-
-
-def leading(S: NDArray, number: int) -> NDArray:
-    """Return that many leading directions of the columns of S, with their lengths."""
-    return combine([S], np.linalg.eigh(inner([S], S))[1][:, -number:])

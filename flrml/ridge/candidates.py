@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+Basis = tuple[bool, float]  # candidates of the same basis are solved in the same subspace
+
 
 @dataclass(frozen=True)
 class Form:
@@ -18,18 +20,24 @@ class Form:
 
 @dataclass(frozen=True)
 class Candidate:
-    """Ridge as a multiple of the mean square of a row, form and number of rounds."""
+    """Ridge as a multiple of the mean square of a row, form, power of the feature scale, directions and rounds."""
 
     ridge: float
     form: Form
+    scale: float
+    n_components: int
     rounds: int = 0
+
+    @property
+    def basis(self) -> Basis:
+        """Whether the form is unsupervised, and the scale."""
+        return self.form.unsupervised, self.scale
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Number of directions, power of the feature scale, intercept and margin; None lets the form decide."""
+    """Largest number of directions, intercept (None lets the form decide), and margin."""
 
     d: int
-    scale: float | None = None
     fit_intercept: bool | None = None
     margin: float = 0.1

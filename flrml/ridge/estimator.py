@@ -15,16 +15,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, UNIT_INTERVAL, LowRankMetric
 from flrml.ridge.candidates import Settings
 from flrml.ridge.policy import SearchPolicy
-from flrml.ridge.selection import Trial, mean, select
+from flrml.ridge.selection import SEARCHED, Trial, mean, select
 from flrml.ridge.solver import Solver, scaled_for
-from flrml.ridge.supervision import Contrasts, Labels, Supervision, Triplets
+from flrml.ridge.supervision import Contrasts, Labels, NewClasses, Supervision, Triplets
 from flrml.rows import is_dask, take_rows
 from flrml.rows.threads import one_blas_thread
 from flrml.spectrum import column_signs
 from flrml.triplets import check_triplets
 
 AUTO = StrOptions({"auto"})
-SEARCHED = ("ridge", "within", "local", "rounds")  # parameters that the search chooses
+MIN_NEW_CLASSES = 4  # so that both halves of the classes have two
 
 
 @dataclass(eq=False, repr=False)
@@ -34,14 +34,15 @@ class RidgeFLRML(LowRankMetric):
     The model is that of :class:`flrml.FLRML`, fitted differently: the data are whitened with a ridge penalty,
     triplets are taken in expectation instead of being drawn, the directions come from an eigenproblem, and rounds
     of nearest neighbours can refine them. The method needs products with X only, no decomposition. Parameters left
-    at ``"auto"`` are chosen by 5-NN on validation rows.
+    at ``"auto"`` are chosen by 5-NN on validation rows, or by retrieval among classes that are held out.
 
     Rows of X should have unit length (:class:`sklearn.preprocessing.Normalizer`); rows of zeros are allowed.
 
     Parameters
     ----------
-    n_components : int, default=100
-        Number of directions d; at most the rank of the data.
+    n_components : int or "auto", default=100
+        Number of directions d; at most the rank of the data. "auto" is the smallest power of two within a standard
+        error of the best.
     ridge : float or "auto", default="auto"
         γ = ridge × the mean squared length of a row (after scaling of the features) is added to the squared
         singular values before whitening. A value close to 0 whitens the data, a large one keeps their geometry.
@@ -56,12 +57,16 @@ class RidgeFLRML(LowRankMetric):
         inside the margin. "auto" tries 0 and 10; with more than 10,000 groups, up to 30 are made.
     scale : float or "auto", default="auto"
         Power of its root mean square by which each feature is divided before the ridge is added: 0 keeps the
-        features as they are, 1 makes all of them equal. "auto" is 0.5 for discriminants (``local`` < 1), and 0 for
-        the unsupervised form (``local`` = 1).
+        features as they are, 1 makes all of them equal. "auto" tries 0.5 and 0 for discriminants (``local`` < 1),
+        and is 0 for the unsupervised form (``local`` = 1).
     fit_intercept : bool or "auto", default="auto"
         Whether the map has an intercept. "auto" fits one for discriminants.
     margin : float, default=0.1
         Margin of the cosine in the rounds.
+    new_classes : bool, default=False
+        Whether the map is to embed classes that are not among those in y. The search then holds out each half of
+        the classes, scores candidates by the MAP@R of its rows among one another, and tries more values of
+        ``within`` and ``local``.
     max_samples : int or None, default=None
         Largest number of training rows, drawn at random; None uses all.
     policy : SearchPolicy or None, default=None
@@ -86,15 +91,16 @@ class RidgeFLRML(LowRankMetric):
     n_rounds_ : int
         The number of rounds used.
     best_params_ : dict
-        ``ridge``, ``within``, ``local`` and ``rounds`` as used.
+        ``ridge``, ``within``, ``local``, ``scale``, ``rounds`` and ``n_components`` as used.
     best_score_ : float
-        Accuracy of ``best_params_`` on validation rows; nan if all four were given.
+        Score of ``best_params_`` on validation rows, the accuracy of 5-NN, or MAP@R with ``new_classes``; nan if
+        all of them were given.
     cv_results_ : dict of ndarrays
         One entry per candidate: the chosen one first, the others by score. ``params`` is a list of dicts;
-        ``param_ridge``, ``param_within``, ``param_local`` and ``param_rounds`` hold their values.
-        ``mean_test_score`` is the accuracy on validation rows and ``rank_test_score`` its rank.
-        ``std_test_score`` is the standard deviation over folds, nan with a single fold. ``standard_error`` is that
-        of the accuracy, over groups. ``neighbour_purity`` is the share of neighbours of the right class.
+        ``param_ridge``, ``param_within`` and so on hold their values. ``mean_test_score`` is the score on
+        validation rows and ``rank_test_score`` its rank. ``std_test_score`` is the standard deviation over folds,
+        nan with a single fold. ``standard_error`` is that of the score, over groups. ``neighbour_purity`` is the
+        share of neighbours of the right class, which cross-validation compares; or MAP@R with ``new_classes``.
     n_iter_ : int
         1 for the closed form and 1 for each round.
     history_ : ndarray of shape (n_rounds,)
@@ -122,7 +128,7 @@ class RidgeFLRML(LowRankMetric):
     True
     """
 
-    n_components: int = 100
+    n_components: int | str = 100
     _: KW_ONLY
     ridge: float | str = "auto"
     within: float | str = "auto"
@@ -131,6 +137,7 @@ class RidgeFLRML(LowRankMetric):
     scale: float | str = "auto"
     fit_intercept: bool | str = "auto"
     margin: float = 0.1
+    new_classes: bool = False
     max_samples: int | None = None
     policy: SearchPolicy | None = None
     random_state: Any = None
@@ -138,7 +145,7 @@ class RidgeFLRML(LowRankMetric):
 
     takes_dask = True
     _parameter_constraints: ClassVar[dict] = {
-        "n_components": [POSITIVE_INTEGER],
+        "n_components": [POSITIVE_INTEGER, AUTO],
         "ridge": [POSITIVE_REAL, AUTO],
         "within": [UNIT_INTERVAL, AUTO],
         "local": [UNIT_INTERVAL, AUTO],
@@ -146,6 +153,7 @@ class RidgeFLRML(LowRankMetric):
         "scale": [UNIT_INTERVAL, AUTO],
         "fit_intercept": ["boolean", AUTO],
         "margin": [POSITIVE_REAL],
+        "new_classes": ["boolean"],
         "max_samples": [POSITIVE_INTEGER, None],
         "policy": [SearchPolicy, None],
         "random_state": ["random_state"],
@@ -206,23 +214,22 @@ class RidgeFLRML(LowRankMetric):
         callback: Callable[["RidgeFLRML"], None] | None,
     ) -> None:
         """Choose a candidate, solve it on all rows, and keep the map."""
+        policy = SearchPolicy() if self.policy is None else self.policy
         settings = Settings(
-            self.n_components,
-            None if self.scale == "auto" else float(self.scale),
+            policy.max_components if self.n_components == "auto" else int(self.n_components),
             None if self.fit_intercept == "auto" else bool(self.fit_intercept),
             self.margin,
         )
         given = {name: getattr(self, name) for name in SEARCHED}
-        scaled = functools.cache(lambda unsupervised: scaled_for(X, unsupervised, settings))
-        policy = SearchPolicy() if self.policy is None else self.policy
+        scaled = functools.cache(lambda basis: scaled_for(X, basis, settings))
         trials = select(X, scaled, supervision, settings, given, random, policy=policy, report=self._report)
         self._set_choice(trials)
         candidate = trials[0].candidate
-        unsupervised = candidate.form.unsupervised
-        solver = Solver(scaled(unsupervised), supervision, None, unsupervised, settings, random)
+        rows = scaled(candidate.basis)
+        solver = Solver(rows, supervision, None, candidate.form.unsupervised, settings, random)
         rank = solver.problem.rank
-        self._check_directions(self.n_components, rank, f"the {rank} directions of the data")
-        self.scale_, self.fit_intercept_ = scaled(unsupervised).scale, scaled(unsupervised).constant > 0
+        self._check_directions(candidate.n_components, rank, f"the {rank} directions of the data")
+        self.fit_intercept_ = rows.constant > 0
 
         def set_map(C: NDArray, weights: NDArray, hinges: list[float]) -> None:
             L_transposed, intercept = solver.lift(C)
@@ -241,16 +248,24 @@ class RidgeFLRML(LowRankMetric):
         """Return the given triplets, else the labels, as supervision."""
         groups = self._check_groups(X, groups)
         if triplets is not None:
+            if self.new_classes:
+                raise ValueError("new_classes=True holds out classes; give y in place of triplets")
             return Triplets(check_triplets(triplets, X.shape[0]), X.shape[0], groups)
-        labels = Labels(self._check_labels(X, y), groups)
-        check_classes(labels.label.max() + 1, len(labels.anchors) > 0, groups is not None)
+        labels = self._labels_type(self._check_labels(X, y), groups)
+        check_classes(
+            labels.n_classes, np.unique(labels.label[labels.anchors]).size, groups is not None, self.new_classes
+        )
         return labels
+
+    @property
+    def _labels_type(self) -> type[Labels]:
+        return NewClasses if self.new_classes else Labels
 
     def _set_choice(self, trials: list[Trial]) -> None:
         """Keep the first of the trials as the choice, and the scores of all."""
         params = [trial.params for trial in trials]
         self.best_params_, self.best_score_ = params[0], trials[0].score
-        self.ridge_, self.within_, self.local_, self.n_rounds_ = (params[0][name] for name in SEARCHED)
+        self.ridge_, self.within_, self.local_, self.scale_, self.n_rounds_, _ = params[0].values()
         scores = np.array([trial.score for trial in trials])
         self.cv_results_ = {
             "params": params,
@@ -265,15 +280,20 @@ class RidgeFLRML(LowRankMetric):
     def _report(self, trial: Trial) -> None:
         c = trial.candidate
         self._log(
-            f"ridge {c.ridge:.3g}, within {c.form.within}, local {c.form.local}, rounds {c.rounds}: "
-            f"{trial.score:.4f} ± {trial.standard_error:.4f}"
+            f"ridge {c.ridge:.3g}, within {c.form.within}, local {c.form.local}, scale {c.scale}, "
+            f"rounds {c.rounds}, {c.n_components} directions: {trial.score:.4f} ± {trial.standard_error:.4f}"
         )
 
 
-def check_classes(n_classes: int, has_positives: bool, has_groups: bool) -> None:
-    """Raise ValueError if labels give no triplets."""
+def check_classes(n_classes: int, with_positives: int, has_groups: bool, new_classes: bool) -> None:
+    """Raise ValueError if labels give no triplets, or too few classes have positives to hold out half of them."""
     if n_classes == 1:
         raise ValueError("y has 1 class: at least two classes are needed, so that every sample has a negative")
-    if not has_positives:
+    if not with_positives:
         place = "of its class outside its group" if has_groups else "in its class"
         raise ValueError(f"no sample has another one {place}, so none has a positive")
+    if new_classes and with_positives < MIN_NEW_CLASSES:
+        raise ValueError(
+            f"new_classes=True holds out half of the classes, but y has {with_positives} with two "
+            f"{'groups' if has_groups else 'rows'} or more; give at least {MIN_NEW_CLASSES}, or new_classes=False"
+        )

@@ -2,18 +2,19 @@
 
 from dataclasses import dataclass
 
-from flrml.folds import CROSS_VALIDATE_BELOW_GROUPS, MAX_VALIDATION_ROWS
+from flrml.folds import CROSS_VALIDATE_BELOW, MAX_VALIDATION_ROWS
 from flrml.ridge.candidates import Form
 
 DISCRIMINANTS = Form(within=0.97, local=0.1)
 UNSUPERVISED = Form(within=0.0, local=1.0)
+NEW_CLASSES = Form(within=0.9, local=0.3)
 
 
 @dataclass(frozen=True)
 class SearchPolicy:
     """Limits and thresholds of the parameter search of :class:`flrml.RidgeFLRML`.
 
-    The defaults were chosen once, on validation splits of the training parts of text and image data.
+    The defaults were chosen once, on validation splits of the training parts of text, image and tabular data.
 
     Attributes
     ----------
@@ -21,49 +22,55 @@ class SearchPolicy:
         The supervised form.
     unsupervised : Form
         The form without labels, which keeps the geometry of X.
+    scales : tuple of float
+        Powers of the feature scale that are tried for discriminants, the default first.
+    new_classes : Form
+        The form with which ridge and scale are chosen for new classes.
+    within, local : tuple of float
+        Values that are tried for new classes with this ridge and scale.
+    max_components : int
+        Largest number of directions with ``n_components="auto"``.
     rounds, max_rounds : int
         Number of rounds that is tried; up to ``max_rounds`` are made if the data have more groups than
         ``max_search_rows``.
     max_search_rows : int
         Largest number of rows to search with; with more rows, a random sample is searched.
-    cross_validate_below_groups : int
-        Number of groups below which all five folds are used, not only the first.
+    cross_validate_below : int
+        Number of rows below which all five folds are used, not only the first.
     max_validation_rows : int
-        Largest number of validation rows of a single fold.
+        Largest number of validation rows of all folds.
     max_reference_rows : int
         Largest number of training rows among which the neighbours of validation rows are found.
-    sample_cosine_from_rows : int
-        Number of rows from which the cosine of X is evaluated on a smaller sample.
     max_cosine_validation_rows, max_cosine_reference_rows : int
-        Size of that sample: validation rows, and training rows among which their neighbours are found.
+        The same for the cosine of X, which is expensive: rows of each fold.
     cosine_error_ratio : float
         Discriminants whose error is below this multiple of the error of the cosine of X are taken without trying
         the unsupervised form.
-    standard_errors_to_switch : float
-        The unsupervised form replaces the discriminants if its gain exceeds this many standard errors.
-    pseudo_disagreements : int
-        Added to the number of decisions in which two candidates differ, so that a single row decides nothing.
     """
 
     discriminants: Form = DISCRIMINANTS
     unsupervised: Form = UNSUPERVISED
+    scales: tuple[float, ...] = (0.5, 0.0)
+    new_classes: Form = NEW_CLASSES
+    within: tuple[float, ...] = (0.0, 0.6, 0.9)
+    local: tuple[float, ...] = (0.1, 0.3, 0.6, 0.9)
+    max_components: int = 256
     rounds: int = 10
     max_rounds: int = 30
     max_search_rows: int = 10_000
-    cross_validate_below_groups: int = CROSS_VALIDATE_BELOW_GROUPS
+    cross_validate_below: int = CROSS_VALIDATE_BELOW
     max_validation_rows: int = MAX_VALIDATION_ROWS
-    max_reference_rows: int = 3000
-    sample_cosine_from_rows: int = 2000
+    max_reference_rows: int = 2000
     max_cosine_validation_rows: int = 400
     max_cosine_reference_rows: int = 2000
-    cosine_error_ratio: float = 2 / 3
-    standard_errors_to_switch: float = 2
-    pseudo_disagreements: int = 2
+    cosine_error_ratio: float = 1 / 3
 
-    @property
-    def forms(self) -> tuple[Form, Form]:
-        """Both forms, the supervised one first."""
-        return self.discriminants, self.unsupervised
+    def forms(self, new_classes: bool) -> list[Form]:
+        """Return the forms that are tried, the one with which ridge and scale are chosen first."""
+        if not new_classes:
+            return [self.discriminants, self.unsupervised]
+        grid = (Form(within, local) for local in self.local for within in self.within)
+        return list(dict.fromkeys([self.new_classes, *grid, self.unsupervised]))
 
     def rounds_for(self, n_groups: int) -> int:
         """Return the number of rounds for data with that many groups; with few groups, more rounds overfit."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flrml.ridge.arrays import combine, inner, leading, random_columns
+from flrml.ridge.arrays import combine, inner, random_columns
 from flrml.ridge.krylov import Block, next_block
 from flrml.ridge.subspace import Subspace, orthonormal_coordinates
 
@@ -18,15 +18,13 @@ if TYPE_CHECKING:
 
 
 class SampleMatrices:
-    """Operations on sample matrices and directions, in memory; ``rows`` numbers the training rows, None for all."""
+    """Operations on sample matrices and directions, in memory.
 
-    def __init__(self, X: "ScaledRows", rows: NDArray | None):
-        self.X, self.rows = X, rows
+    ``rows`` numbers the training rows, None for all. If ``is_narrow``, the features themselves serve as directions.
+    """
 
-    @property
-    def is_narrow(self) -> bool:
-        """Whether there are so few columns that they serve as directions themselves."""
-        return self.X.is_narrow
+    def __init__(self, X: "ScaledRows", rows: NDArray | None, is_narrow: bool):
+        self.X, self.rows, self.is_narrow = X, rows, is_narrow
 
     def dense(self) -> Any:
         """Return X as a sample matrix."""
@@ -48,10 +46,6 @@ class SampleMatrices:
     def sums(self, B: Any) -> Any:
         """Return Xᵀ B for a matrix with the training rows only."""
         return self.X.product_transposed(self._for_all_rows(B))
-
-    def leading(self, sums: Any, number: int) -> Any:
-        """Return that many leading directions of sums, with their lengths."""
-        return leading(sums, number)
 
     def next_block(self, blocks: list[Any], sums: Any) -> Any:
         """Return the block that sums add; see :func:`flrml.ridge.krylov.next_block`."""
@@ -103,15 +97,9 @@ class DualSampleMatrices(SampleMatrices):
     """
 
     def __init__(self, X: "ScaledRows", rows: NDArray | None, whole: bool, formed: bool):
-        super().__init__(X, rows)
-        self._whole = whole
+        super().__init__(X, rows, whole)
         K = X.gram[:, slice(None) if rows is None else rows] if whole or formed else None
         self._K = K if whole or K is None else K.astype(X.dtype)
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether all directions are used."""
-        return self._whole
 
     def dense(self) -> Any:
         """Return K, the images for an A of unit columns."""
@@ -120,10 +108,6 @@ class DualSampleMatrices(SampleMatrices):
     def sums(self, B: NDArray) -> NDArray:
         """Return B, which represents Xᵀ B."""
         return B
-
-    def leading(self, sums: NDArray, number: int) -> NDArray:
-        S = super().sums(sums)
-        return combine([sums], np.linalg.eigh(inner([S], S))[1][:, -number:])
 
     def product(self, block: Block) -> NDArray:
         """Return K A for all rows."""

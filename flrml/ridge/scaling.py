@@ -52,10 +52,9 @@ class ScaledRows:
             return self.X.filled
         return self.X.nnz / max(n * n_columns, 1) if is_sparse(self.X) else 1.0
 
-    @property
-    def is_narrow(self) -> bool:
-        """Whether there are few columns, and not too many zeros to store."""
-        return self.shape[1] <= EXACT_COLUMNS and self.filled >= 0.1
+    def is_narrow(self, n_columns: int) -> bool:
+        """Return whether features are few, or not more than the planned columns, and dense enough to be stored."""
+        return self.shape[1] <= max(EXACT_COLUMNS, min(n_columns, self.shape[0])) and self.filled >= 0.1
 
     def product(self, B: NDArray) -> NDArray:
         """Return the rows times B."""
@@ -80,18 +79,22 @@ class ScaledRows:
         """Whether columns outnumber rows so far that directions are represented by their duals."""
         return self.shape[1] > DUAL_COLUMNS_PER_ROW * self.shape[0]
 
-    def matrices(self, rows: NDArray | None) -> SampleMatrices:
-        """Return the operations on sample matrices, with the given training rows or all of them."""
-        few = self.shape[0] <= EXACT_ROWS
-        if self.is_narrow or not (few or self.has_many_columns):
-            return SampleMatrices(self, rows)
+    def matrices(self, rows: NDArray | None, n_columns: int) -> SampleMatrices:
+        """Return the operations on sample matrices, with the given training rows or all of them.
+
+        ``n_columns`` is the number of directions that are planned; if there are fewer features, these are taken.
+        """
+        few, narrow = self.shape[0] <= EXACT_ROWS, self.is_narrow(n_columns)
+        if narrow or not (few or self.has_many_columns):
+            return SampleMatrices(self, rows, narrow)
         return DualSampleMatrices(self, rows, few, is_wide(self.shape))
 
     def toarray(self) -> Any:
         """Return the rows as a dense matrix."""
-        rows = self.X[:]
-        dense = (rows.toarray() if sp.issparse(rows) else np.asarray(rows)) * self.weights
-        return np.column_stack((dense, np.full(len(dense), self.constant, self.dtype))) if self.constant else dense
+        rows, out = self.X[:], np.empty(self.shape, self.dtype)
+        np.multiply(rows.toarray() if sp.issparse(rows) else rows, self.weights, out=out[:, : len(self.weights)])
+        out[:, len(self.weights) :] = self.constant
+        return out
 
     @cached_property
     def gram(self) -> NDArray[np.float64]:

@@ -2,23 +2,22 @@
 
 1. A fifth of the groups is held out; with few groups, 5-fold cross-validation is used. With many rows, a sample is
    searched. Validation rows take no part in the subspace, the whitening or the map.
-2. Discriminants are tried with every power of ten among the eigenvalues of the scatter as ridge. By the
-   one-standard-error rule the ridge is 1 unless another one is better by more than a standard error; then it is the
-   best of that one and its neighbouring half powers of ten. In cross-validation the neighbour purity is compared,
-   which is less noisy than the votes.
-3. The cosine of X itself is evaluated on a sample. If discriminants make far fewer errors, they are chosen.
-4. Otherwise the unsupervised form is tried as well, for two large ridges, without and with rounds. The best of
-   these four is chosen if it is better than the discriminants, the simpler model, by more than two standard errors;
-   or if it is better at all and the discriminants are worse than the cosine of X by more than one.
+2. Discriminants are tried with the powers of ten among the eigenvalues of the scatter as ridge, and every scale.
+3. Unless they make far fewer errors than the cosine of X, the unsupervised form is tried as well, for two large
+   ridges, without and with rounds.
+4. A candidate replaces an earlier choice, of which a ridge of 1 is the first, if it is better by more than a
+   standard error.
 5. If a sample was searched, the ridge of the unsupervised form and the number of rounds grow with the groups.
 
-:class:`flrml.ridge.policy.SearchPolicy` has the thresholds.
+For new classes, each half of the classes is held out in turn, the score is MAP@R among their rows, and more forms
+are tried, but no rounds. :class:`flrml.ridge.policy.SearchPolicy` has the limits.
 """
 
 import functools
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, cast
 
 import numpy as np
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 from flrml.exceptions import FlrmlWarning
 from flrml.folds import Parts, draw_at_most, validation_parts
 from flrml.neighbors import nearest
-from flrml.ridge.candidates import Candidate, Form, Settings
+from flrml.ridge.candidates import Basis, Candidate, Form, Settings
 from flrml.ridge.policy import SearchPolicy
 from flrml.ridge.scaling import ScaledRows, is_remote
 from flrml.ridge.solver import Solver, scaled_for
@@ -35,12 +34,17 @@ from flrml.ridge.supervision import Contrasts, Supervision
 from flrml.rows import take_rows
 from flrml.rows.wide import is_wide, with_inner_products
 
+SEARCHED = ("ridge", "within", "local", "scale", "rounds", "n_components")  # parameters that can be "auto"
+PSEUDO_DISAGREEMENTS = (
+    2  # rows on which any two candidates count as different, so that a single row decides nothing
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Trial:
     """A candidate and its evaluation on validation rows.
 
-    ``score`` is the share of correct decisions, ``fold_scores`` that of each fold; ``decisions`` and
+    ``score`` is the mean score of a validation row, ``fold_scores`` that of each fold; ``decisions`` and
     ``neighbour_purity`` are those of each group, weighted by its size.
     """
 
@@ -52,10 +56,18 @@ class Trial:
     neighbour_purity: NDArray = field(default_factory=lambda: np.full(1, np.nan), repr=False)
 
     @property
-    def params(self) -> dict[str, float]:
+    def params(self) -> dict[str, Any]:
         """The candidate as parameters of :class:`flrml.RidgeFLRML`."""
         candidate, form = self.candidate, self.candidate.form
-        return {"ridge": candidate.ridge, "within": form.within, "local": form.local, "rounds": candidate.rounds}
+        values = (
+            candidate.ridge,
+            form.within,
+            form.local,
+            candidate.scale,
+            candidate.rounds,
+            candidate.n_components,
+        )
+        return dict(zip(SEARCHED, values, strict=True))
 
     @property
     def fold_std(self) -> float:
@@ -73,7 +85,7 @@ class Fold:
     def __init__(
         self,
         X: Any,
-        scaled: Callable[[bool], ScaledRows],
+        scaled: Callable[[Basis], ScaledRows],
         supervision: Supervision,
         parts: Parts,
         settings: Settings,
@@ -83,31 +95,30 @@ class Fold:
         train, validation = parts
         self.X, self.scaled, self.supervision, self.settings = X, scaled, supervision, settings
         self._train, self._subset = train, supervision.subset(train)
-        self.all = (draw_at_most(policy.max_reference_rows, train, random), validation)
-        sample = (
+        most = 0 if supervision.new_classes else policy.max_reference_rows  # new classes are searched by themselves
+        self.all = (draw_at_most(most, train, random), validation)
+        self.sample = (
             draw_at_most(policy.max_cosine_reference_rows, self.all[0], random),
             draw_at_most(policy.max_cosine_validation_rows, validation, random),
         )
-        self.sample = self.all if len(supervision.groups) < policy.sample_cosine_from_rows else sample
         self.seed = random.randint(2**31)
         # A cache of functools would refer back to the fold, which would then keep what workers hold for it.
-        self._solvers: dict[bool, Solver] = {}
+        self._solvers: dict[Basis, Solver] = {}
         self._maps: dict[Candidate, NDArray] = {}
 
-    def solver(self, unsupervised: bool) -> Solver:
-        """Return the solver of discriminants, or that of the unsupervised form."""
-        if unsupervised not in self._solvers:
+    def solver(self, basis: Basis) -> Solver:
+        """Return the solver of the candidates of a basis."""
+        if basis not in self._solvers:
             random = np.random.RandomState(self.seed)
-            self._solvers[unsupervised] = Solver(
-                self.scaled(unsupervised), self._subset, self._train, unsupervised, self.settings, random
+            self._solvers[basis] = Solver(
+                self.scaled(basis), self._subset, self._train, basis[0], self.settings, random
             )
-        return self._solvers[unsupervised]
+        return self._solvers[basis]
 
     def solve(self, candidate: Candidate) -> NDArray:
         """Return the map of a candidate on the images."""
         if candidate not in self._maps:
-            solver = self.solver(candidate.form.unsupervised)
-            C = solver.solve(candidate, np.random.RandomState(self.seed))[0]
+            C = self.solver(candidate.basis).solve(candidate, np.random.RandomState(self.seed))[0]
             self._maps[candidate] = C.astype(self.X.dtype)
         return self._maps[candidate]
 
@@ -118,7 +129,7 @@ class Fold:
             search = self.X.nearest if is_remote(self.X) else nearest
             Y, Y_validation = take_rows(self.X, rows), take_rows(self.X, validation)
             return self.supervision.evaluate(Y, rows, Y_validation, validation, search)
-        images, C = self.solver(candidate.form.unsupervised).subspace.images, self.solve(candidate)
+        images, C = self.solver(candidate.basis).subspace.images, self.solve(candidate)
         return self.supervision.evaluate(images[rows] @ C, rows, images[validation] @ C, validation)
 
 
@@ -156,22 +167,35 @@ class Selection:
             self._by_sample[candidate] = self._evaluate(candidate, True)[1]
         return self._by_sample[candidate]
 
-    def _evaluate(self, candidate: Candidate | None, sample: bool) -> list[NDArray[np.float64]]:
-        """Return the scores of the folds, and correct decisions and neighbour purity by group, with mean 1 at best.
+    def prefer(self, trials: list[Trial], simple: Trial | None) -> Trial:
+        """Return the best trial, or the simple one if it is within a standard error of the best.
+
+        The error is that of the difference, because both are evaluated on the same rows. In cross-validation the
+        neighbour purity is compared, which is less noisy than the votes.
+        """
+        by = "neighbour_purity" if len(self.folds) > 1 else "decisions"
+        best = ordered(trials, by)[0]
+        if simple is None:
+            return best
+        gain = getattr(best, by) - getattr(simple, by)
+        return best if mean(gain) > standard_error(gain, PSEUDO_DISAGREEMENTS) else simple
+
+    def _evaluate(self, candidate: Candidate | None, sample: bool) -> tuple[NDArray, NDArray, NDArray]:
+        """Return the scores of the folds, and scores and purity of the groups, with the mean of all rows.
 
         Rows of one group are not independent, so the standard error is that of the means of groups.
         """
         found = [fold.evaluate(candidate, sample=sample) for fold in self.folds]
-        correct, purity, group = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        scores, purity, group = (np.concatenate(parts) for parts in zip(*found, strict=True))
         _, number, size = np.unique(group, return_inverse=True, return_counts=True)
         weight = len(size) / max(size.sum(), 1)
-        by_group = [np.bincount(number, values) * weight for values in (correct, purity)]
-        return [np.array([mean(part) for part, _, _ in found]), *by_group]
+        by_group = [np.bincount(number, values) * weight for values in (scores, purity)]
+        return np.array([mean(part) for part, _, _ in found]), *by_group
 
 
 def select(
     X: Any,
-    scaled: Callable[[bool], ScaledRows],
+    scaled: Callable[[Basis], ScaledRows],
     supervision: Contrasts,
     settings: Settings,
     given: dict[str, Any],
@@ -182,21 +206,27 @@ def select(
 ) -> list[Trial]:
     """Evaluate candidates on validation rows; return all trials, the chosen one first and the others by score.
 
-    Of remote rows X, a sample is searched. ``scaled`` returns the rows scaled, for discriminants or, if called with
-    True, for the unsupervised form. ``given`` has ``ridge``, ``within``, ``local`` and ``rounds``, each a number or
-    "auto". ``report`` is called with every trial.
+    Of remote rows X, a sample is searched. ``scaled`` returns the rows scaled for a basis. ``given`` has each of
+    SEARCHED, a number or "auto". ``report`` is called with every trial.
     """
-    forms = [form for form in policy.forms if _agrees(form, given)] or _given_forms(policy, given)
-    rounds = 0 if given["rounds"] == "auto" else int(given["rounds"])
-    default = Candidate(1.0 if given["ridge"] == "auto" else float(given["ridge"]), forms[0], rounds)
+    forms = _forms(policy, given, supervision.new_classes)
+    if forms[0].unsupervised and given["scale"] == "auto":
+        given = given | {"scale": 0.0}
+    default = Candidate(
+        1.0 if given["ridge"] == "auto" else float(given["ridge"]),
+        forms[0],
+        policy.scales[0] if given["scale"] == "auto" else float(given["scale"]),
+        settings.d,
+        0 if given["rounds"] == "auto" else int(given["rounds"]),
+    )
     if "auto" not in given.values():
         return [Trial(default)]
     searched, scaled, known = _searched_rows(X, scaled, supervision, settings, forms, policy, random)
     parts = validation_parts(
         known.folds(random),
-        known.groups,
+        len(known.groups),
         random,
-        cross_validate_below_groups=policy.cross_validate_below_groups,
+        cross_validate_below=np.inf if known.new_classes else policy.cross_validate_below,
         max_validation_rows=policy.max_validation_rows,
     )
     folds = [Fold(searched, scaled, known, pair, settings, policy, random) for pair in parts]
@@ -211,6 +241,8 @@ def select(
             FlrmlWarning,
             stacklevel=2,
         )
+    if given["n_components"] == "auto":
+        chosen = _fewest_directions(selection, chosen)
     growth, number = supervision.n_groups / known.n_groups, policy.rounds_for(supervision.n_groups)
     rest = (trial for trial in ordered(selection.trials) if trial is not chosen)
     return [_for_all_rows(trial, growth, number, given) for trial in (chosen, *rest)]
@@ -218,67 +250,75 @@ def select(
 
 def _searched_rows(
     X: Any,
-    scaled: Callable[[bool], ScaledRows],
+    scaled: Callable[[Basis], ScaledRows],
     supervision: Contrasts,
     settings: Settings,
     forms: list[Form],
     policy: SearchPolicy,
     random: np.random.RandomState,
-) -> tuple[Any, Callable[[bool], ScaledRows], Supervision]:
+) -> tuple[Any, Callable[[Basis], ScaledRows], Supervision]:
     """Return the rows to search with, scaled, and their supervision: all rows, or a sample of them."""
     most = policy.max_search_rows
     if X.shape[0] > most or is_remote(X):
         rows = supervision.draw(min(most, X.sample_rows) if is_remote(X) else most, random)
         sample = X.sample(rows) if is_remote(X) else take_rows(X, rows)
-        return sample, functools.cache(lambda kind: scaled_for(sample, kind, settings)), supervision.subset(rows)
-    if is_wide(X.shape) and any(form.unsupervised for form in forms) and scaled(True).is_plain:
-        X = with_inner_products(scaled(True).gram).astype(X.dtype)
+        return sample, functools.cache(lambda basis: scaled_for(sample, basis, settings)), supervision.subset(rows)
+    plain = (True, 0.0)
+    if is_wide(X.shape) and any(form.unsupervised for form in forms) and scaled(plain).is_plain:
+        X = with_inner_products(scaled(plain).gram).astype(X.dtype)
     return X, scaled, cast(Supervision, supervision)
 
 
 def _choose(
     selection: Selection, default: Candidate, forms: list[Form], given: dict[str, Any], policy: SearchPolicy
 ) -> Trial:
-    """Return the trial of the best candidate; ties within some standard errors go to the discriminants."""
+    """Return the trial of the best candidate; ties within a standard error go to the one that was tried earlier."""
     discriminants, unsupervised = ([form for form in forms if form.unsupervised == kind] for kind in (False, True))
-    simple: Trial | None = None
-    rivals: list[Trial] = []
+    new_classes = selection.folds[0].supervision.new_classes  # rounds fit the classes that are known
+    rounds = [policy.rounds] if given["rounds"] == "auto" and not new_classes else []
+    best: Trial | None = None
     if discriminants:
-        simple = _try_discriminants(selection, default, discriminants, given, policy)
-        if given["rounds"] == "auto" and not unsupervised:
-            rivals = selection.score([replace(simple.candidate, rounds=policy.rounds)])
-    bound = policy.cosine_error_ratio * selection.error_rate(None) if unsupervised and simple is not None else 0.0
-    if unsupervised and (simple is None or selection.error_rate(simple.candidate) > bound):
-        large = selection.folds[0].solver(True).ridges()[-1]
-        ridges = [large / 10, large * 10] if given["ridge"] == "auto" else [default.ridge]
-        starts = [replace(default, ridge=ridge, form=form) for form in unsupervised for ridge in ridges]
-        if given["rounds"] == "auto":
-            starts += [replace(start, rounds=policy.rounds) for start in starts]
+        best = _try_discriminants(selection, default, discriminants, given, policy)
+        if not unsupervised:
+            best = selection.prefer(
+                [best, *selection.score(replace(best.candidate, rounds=number) for number in rounds)], best
+            )
+    bound = policy.cosine_error_ratio * selection.error_rate(None) if unsupervised and best is not None else 0.0
+    if unsupervised and (best is None or selection.error_rate(best.candidate) > bound):
+        start = default if given["scale"] != "auto" else replace(default, scale=0.0)
+        starts = [replace(start, form=form) for form in unsupervised]
+        if given["ridge"] == "auto":
+            large = selection.folds[0].solver(starts[0].basis).ridges()[-1]
+            starts = [replace(start, ridge=ridge) for start in starts for ridge in (large / 10, large * 10)]
+        starts += [replace(start, rounds=number) for number in rounds for start in starts]
         rivals = selection.score(starts)
-    trials = rivals if simple is None else [simple, *rivals]
-    if unsupervised and simple is not None and selection.loss(simple.candidate) > 1:
-        simple = None  # worse than the cosine of X, so it is not preferred
-    return prefer_simple(trials, simple, policy, policy.standard_errors_to_switch)
+        best = selection.prefer(rivals if best is None else [best, *rivals], best)
+    assert best is not None
+    return best
 
 
 def _try_discriminants(
     selection: Selection, default: Candidate, forms: list[Form], given: dict[str, Any], policy: SearchPolicy
 ) -> Trial:
-    """Score the first form with a grid of ridges, and the others with the best of them; return the best."""
-    first, solver = replace(default, form=forms[0]), selection.folds[0].solver(False)
-    # With many rows, pure neighbourhoods mislead.
-    by = "neighbour_purity" if len(selection.folds) > 1 else "decisions"
-    if given["ridge"] == "auto":
-        trials = selection.score(replace(first, ridge=ridge) for ridge in solver.ridges())
-        simple = next(trial for trial in trials if trial.candidate.ridge == 1)
-        best = prefer_simple(trials, simple, policy, by=by)
-        if best is not simple:
-            half = [replace(first, ridge=best.candidate.ridge * 10**power) for power in (-0.5, 0.5)]
-            best = ordered([best, *selection.score(half)], by)[0]
-    else:
-        (best,) = selection.score([first])
-    others = [replace(best.candidate, form=form) for form in forms[1:]]
-    return ordered([best, *selection.score(others)])[0]
+    """Score the first form with every scale and ridge, and the others with the best of them; return the best."""
+    trials = []
+    for scale in policy.scales if given["scale"] == "auto" else (default.scale,):
+        start = replace(default, scale=scale)
+        ridges = selection.folds[0].solver(start.basis).ridges() if given["ridge"] == "auto" else [default.ridge]
+        trials += selection.score(replace(start, ridge=ridge) for ridge in ridges)
+    best = selection.prefer(trials, next(trial for trial in trials if trial.candidate == default))
+    others = selection.score(replace(best.candidate, form=form) for form in forms[1:])
+    return selection.prefer([best, *others], best)
+
+
+def _fewest_directions(selection: Selection, chosen: Trial) -> Trial:
+    """Return the trial with the smallest number of directions within a standard error of the best."""
+    candidate = chosen.candidate
+    most = selection.folds[0].solver(candidate.basis).problem.d
+    numbers = [2**power for power in range(2, most.bit_length()) if 2**power < most]
+    trials = selection.score(replace(candidate, n_components=number) for number in (*numbers, most))
+    best = selection.prefer(trials, None)
+    return next(trial for trial in trials if selection.prefer([best, trial], trial) is trial)
 
 
 def _for_all_rows(trial: Trial, growth: float, number: int, given: dict[str, Any]) -> Trial:
@@ -299,20 +339,6 @@ def ordered(trials: list[Trial], by: str = "decisions") -> list[Trial]:
     return sorted(trials, key=lambda trial: (mean(getattr(trial, by)), trial.candidate.ridge), reverse=True)
 
 
-def prefer_simple(
-    trials: list[Trial], simple: Trial | None, policy: SearchPolicy, errors: float = 1, by: str = "decisions"
-) -> Trial:
-    """Return the best trial, or the simple one if it is within that many standard errors of the best.
-
-    The error is that of the difference, because both are evaluated on the same rows.
-    """
-    best = ordered(trials, by)[0]
-    if simple is None:
-        return best
-    gain = getattr(best, by) - getattr(simple, by)
-    return best if mean(gain) > errors * standard_error(gain, policy.pseudo_disagreements) else simple
-
-
 def mean(values: NDArray) -> float:
     """Return the mean, 0 of no values."""
     return float(values.mean()) if len(values) else 0.0
@@ -323,15 +349,18 @@ def standard_error(values: NDArray, pseudo: int = 0) -> float:
     return float(np.sqrt(np.var(values) + pseudo / len(values)) / np.sqrt(len(values))) if len(values) else 0.0
 
 
-def _agrees(form: Form, given: dict[str, Any]) -> bool:
-    return all(given[name] in ("auto", getattr(form, name)) for name in ("within", "local"))
-
-
-def _given_forms(policy: SearchPolicy, given: dict[str, Any]) -> list[Form]:
-    """Return forms with a given value that the policy does not have; the other one takes each of its values."""
-
-    def values(name: str) -> list[float]:
-        known = sorted({getattr(form, name) for form in policy.forms})
-        return known if given[name] == "auto" else [float(given[name])]
-
-    return [Form(within, local) for local in values("local") for within in values("within")]
+def _forms(policy: SearchPolicy, given: dict[str, Any], new_classes: bool) -> list[Form]:
+    """Return the forms of the policy with the given values; if there are none, these with all of the policy's."""
+    known = policy.forms(new_classes)
+    forms = [
+        form
+        for form in known
+        if given["within"] in ("auto", form.within) and given["local"] in ("auto", form.local)
+    ]
+    if forms:
+        return forms
+    within, local = (
+        sorted({getattr(form, name) for form in known}) if given[name] == "auto" else [float(given[name])]
+        for name in ("within", "local")
+    )
+    return [Form(*pair) for pair in product(within, local)]

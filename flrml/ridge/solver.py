@@ -6,25 +6,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flrml.ridge.candidates import Candidate, Settings
+from flrml.ridge.candidates import Basis, Candidate, Settings
 from flrml.ridge.reduced_problem import ReducedProblem
 from flrml.ridge.scaling import ScaledRows, scale_rows
 from flrml.ridge.subspace import DISCRIMINANT_SHAPE, LEADING_SHAPE, build_subspace
 from flrml.ridge.supervision import Contrasts
 
 
-def scaled_for(X: Any, unsupervised: bool, settings: Settings) -> ScaledRows:
-    """Return the rows that candidates are solved on.
-
-    Discriminants use features divided by the square roots of their root mean squares, the best power on validation
-    rows, and an intercept; unsupervised candidates use the rows as they are.
-    """
-    scale = settings.scale if settings.scale is not None else 0.0 if unsupervised else 0.5
-    return scale_rows(X, scale, settings.fit_intercept if settings.fit_intercept is not None else not unsupervised)
+def scaled_for(X: Any, basis: Basis, settings: Settings) -> ScaledRows:
+    """Return the rows that candidates of a basis are solved on; by default only discriminants have an intercept."""
+    unsupervised, scale = basis
+    return scale_rows(X, scale, not unsupervised if settings.fit_intercept is None else settings.fit_intercept)
 
 
 class Solver:
-    """Solve candidates on rows from :func:`scaled_for`, either discriminants or unsupervised ones.
+    """Solve candidates of one basis on rows from :func:`scaled_for`.
 
     For the arguments see :func:`flrml.ridge.subspace.build_subspace`.
     """
@@ -62,7 +58,7 @@ class Solver:
         ``callback`` is called with the same three after the closed form and after every round.
         """
         A = self.problem.whitening(candidate.ridge * self._scaled.mean_square, candidate.form.within)
-        C = self.problem.solve(A, candidate.form.local)
+        C = self.problem.solve(A, candidate.form.local)[:, : candidate.n_components]
 
         def result(C: NDArray, hinges: list[float]) -> tuple[NDArray, NDArray, list[float]]:
             return C, np.einsum("ij,ij->j", C, A @ C), hinges

@@ -37,6 +37,7 @@ LEADING_SHAPE = Shape(4, 2.0)
 TRIPLET_SHAPE = Shape(6, 1.5)  # for the leading directions, whose contrasts replace the classes
 MIN_BLOCK_COLUMNS = 10  # random columns are added to fewer classes
 MAX_START_COLUMNS = 150  # with more classes, blocks start from the leading directions of their means
+CLASS_ITERATIONS = 2  # to find these
 
 
 @dataclass(frozen=True)
@@ -71,29 +72,47 @@ def build_subspace(
     ``rows`` are the numbers of the training rows, None for all; the others only get images. ``supervision`` is that
     of the training rows only.
     """
-    matrices = X.matrices(rows)
+    width = max(MIN_BLOCK_COLUMNS, int(np.ceil(shape.columns * d / shape.blocks)))
+    n_columns = max(width, min(supervision.n_classes, MAX_START_COLUMNS))
+    n_blocks = max(DISCRIMINANT_SHAPE.blocks, shape.blocks * width // n_columns)
+    matrices = X.matrices(rows, n_blocks * n_columns)
     if matrices.is_narrow:
         images = [matrices.dense()]
         return matrices.subspace(None, images, [matrices.last_column(None, images)])
-    krylov = Krylov(matrices)
-    start, seed = supervision.class_indicators(X.dtype), int(random.randint(2**31))
-    if start is None:  # triplets: contrasts of the leading directions replace the classes
+    krylov, seed = Krylov(matrices), int(random.randint(2**31))
+    if supervision.n_classes:
+        Q = leading_classes(matrices, supervision, n_columns, seed)
+        start = supervision.combine_classes(Q.astype(X.dtype))
+        if Q.shape[1] < n_columns:
+            start = matrices.side_by_side([start, matrices.random(n_columns - Q.shape[1], seed)])
+        krylov.extend(matrices.sums(start), n_blocks)
+    else:  # triplets: contrasts of the leading directions replace the classes
         width = max(MIN_BLOCK_COLUMNS, int(np.ceil(TRIPLET_SHAPE.columns * d / TRIPLET_SHAPE.blocks)))
         krylov.extend(matrices.sums(matrices.random(width, seed)), TRIPLET_SHAPE.blocks)
         found = matrices.subspace(krylov.blocks, krylov.images, krylov.columns)
         leading = np.linalg.eigh(found.scatter)[1][:, -d:].astype(X.dtype)
         krylov.extend(matrices.sums(supervision.contrast(matrices.train_rows(found.images) @ leading)), 2)
-    else:
-        width = max(MIN_BLOCK_COLUMNS, int(np.ceil(shape.columns * d / shape.blocks)))
-        n_columns = max(width, min(start.shape[1], MAX_START_COLUMNS))
-        if start.shape[1] < n_columns:
-            start = matrices.side_by_side([start, matrices.random(n_columns - start.shape[1], seed)])
-        sums = matrices.sums(start)
-        if start.shape[1] > n_columns:
-            # The combinations of classes along which the class means vary most.
-            sums = matrices.leading(sums, n_columns)
-        krylov.extend(sums, max(DISCRIMINANT_SHAPE.blocks, shape.blocks * width // n_columns))
     return matrices.subspace(krylov.blocks, krylov.images, krylov.columns)
+
+
+def leading_classes(
+    matrices: "SampleMatrices", supervision: Contrasts, number: int, seed: int
+) -> NDArray[np.float64]:
+    """Return orthonormal combinations of the classes (C × number) along which the class means vary most.
+
+    They are the leading right singular vectors of the sums XᵀZ of the classes Z, found by subspace iteration from
+    random combinations, so that neither these sums nor products of their size are formed. Few classes are returned
+    as they are.
+    """
+    n_classes = supervision.n_classes
+    if n_classes <= number:
+        return np.eye(n_classes)
+    Q = np.random.RandomState(seed).standard_normal((n_classes, number))
+    for _ in range(CLASS_ITERATIONS):
+        sums = matrices.sums(supervision.combine_classes(Q.astype(matrices.X.dtype)))
+        images = matrices.product(matrices.next_block([], sums))
+        Q = np.linalg.qr(supervision.class_means(matrices.train_rows(images)))[0]
+    return Q
 
 
 def assemble(columns: list[NDArray[np.float64]]) -> NDArray[np.float64]:

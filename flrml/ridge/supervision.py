@@ -12,25 +12,39 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flrml.folds import Parts, draw_at_most, group_folds, number_groups, stratified_folds
+from flrml.folds import (
+    MAX_VALIDATION_ROWS,
+    Parts,
+    class_folds,
+    draw_at_most,
+    group_folds,
+    number_groups,
+    stratified_folds,
+)
 from flrml.neighbors import largest, majority_vote, nearest
 from flrml.ridge.pairs import blocks_of, dots, inside_margin
-from flrml.rows import normalize
+from flrml.rows import normalize, take_rows
 from flrml.triplets import contrast_matrix, triplet_counts
 
 Search = Callable[..., tuple[NDArray, NDArray]]  # such as flrml.neighbors.nearest
 
 N_NEIGHBORS = 5  # positives and negatives of an anchor, and neighbours that vote
 MAX_ANCHORS = 2500  # rows whose neighbours are found in a round
+CLASS_ROWS = 10  # per class that a sample of all classes has at least
 
 
 class Contrasts(Protocol):
     """The part of the supervision of n rows that a map is solved from; sample matrices have n rows."""
 
     n_groups: int  # number of objects that the rows show
+    n_classes: int  # C; 0 if classes are unknown
+    new_classes: bool  # whether the map is for classes that come later
 
-    def class_indicators(self, dtype: Any) -> Any:
-        """Return the indicators of the classes (n × C), of unit length; None if classes are unknown."""
+    def combine_classes(self, Q: NDArray) -> Any:
+        """Return Z Q (n × p) for the indicators Z of the classes (n × C), whose columns have unit length."""
+
+    def class_means(self, Y: Any) -> NDArray:
+        """Return Zᵀ Y (C × p): the mean of each class, times the root of its size."""
 
     def contrast(self, Y: Any) -> Any:
         """Return ½ (A + Aᵀ) Y, where row i of A Y is the mean of i's positives minus that of its negatives."""
@@ -61,13 +75,15 @@ class Supervision(Contrasts, Protocol):
     ) -> tuple[NDArray, NDArray, NDArray]:
         """Evaluate embedded validation rows with embedded training ``rows``.
 
-        Return, for each decision, 1 if it is correct, else 0; the share of neighbours of the right class; and the
-        group of the validation row.
+        Return the score of each decision, between 0 and 1; the share of its neighbours of the right class; and the
+        group of its validation row.
         """
 
 
 class Labels(Supervision):
     """Labels as supervision: the positives of a row are its class, the negatives all other rows."""
+
+    new_classes = False
 
     def __init__(self, label: NDArray, groups: NDArray | None = None):
         n = len(label)
@@ -80,25 +96,25 @@ class Labels(Supervision):
         _, first, kin_number, kin_size = np.unique(kin, return_index=True, return_inverse=True, return_counts=True)
         has_negatives = size[self.label] < n
         self.anchors = np.flatnonzero((size[self.label] > kin_size[kin_number]) & has_negatives)
-        self.contrasts = class_contrasts(size, np.bincount(self.label[first], minlength=len(size)))
-        members = sp.csr_matrix((np.ones(n), self.label, np.arange(n + 1)))
-        self._indicators = members @ sp.diags(1 / np.maximum(np.sqrt(size), 1))
+        self.n_classes = len(size)
+        self.contrasts = ClassContrasts(size, np.bincount(self.label[first], minlength=len(size)))
+        values = (1 / np.sqrt(size))[self.label]
+        self._indicators = sp.csr_matrix((values, self.label, np.arange(n + 1)), (n, len(size)))
 
-    def class_indicators(self, dtype: Any) -> NDArray:
-        return self._indicators.toarray().astype(dtype, copy=False)
+    def combine_classes(self, Q: NDArray) -> NDArray:
+        return self._indicators.astype(Q.dtype) @ Q
 
     def class_means(self, Y: NDArray) -> NDArray:
-        """Return the mean of each class, times the root of its size."""
         return self._indicators.T.astype(Y.dtype) @ Y
 
     def contrast(self, Y: NDArray) -> NDArray:
         """Return ½ (A + Aᵀ) Y from the class means, in O(n d)."""
-        return self._indicators.astype(Y.dtype) @ (self.contrasts.astype(Y.dtype) @ self.class_means(Y))
+        return self.combine_classes((self.contrasts @ self.class_means(Y)).astype(Y.dtype))
 
     def scatters(self, Y: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return S_b and ½ Yᵀ (A + Aᵀ) Y, both from the class means."""
         means = self.class_means(Y).astype(np.float64)
-        return means.T @ means, means.T @ self.contrasts @ means
+        return means.T @ means, means.T @ (self.contrasts @ means)
 
     def active_pairs(self, Y: NDArray, margin: float) -> tuple[NDArray, NDArray, NDArray, float]:
         """Return pairs of anchors with their nearest positives and negatives, weighted by violated triplets.
@@ -113,26 +129,33 @@ class Labels(Supervision):
         by_class = Y[order]
         j = np.zeros((len(anchors), 2 * N_NEIGHBORS), dtype=np.int64)
         similarity = np.full(j.shape, -np.inf, dtype=Y.dtype)
-        for label in range(self.label.max() + 1):
-            mine = np.flatnonzero(self.label[anchors] == label)
-            members = slice(bounds[label], bounds[label + 1])
-            for block in blocks_of(len(mine), len(Y)):
-                place, i = mine[block], anchors[mine[block]]
-                cosines = Y[i] @ by_class.T
-                same = cosines[:, members].copy()
-                same[self.groups[i, None] == self.groups[order[members]]] = -np.inf
-                cosines[:, members] = -np.inf
-                for first, found, names in ((0, same, order[members]), (N_NEIGHBORS, cosines, order)):
-                    k = min(N_NEIGHBORS, found.shape[1])
-                    columns, similarity[place, first : first + k] = largest(found, k)
-                    j[place, first : first + k] = names[columns]
+
+        def keep(place: Any, first: int, found: NDArray, names: NDArray) -> None:
+            k = min(N_NEIGHBORS, found.shape[1])
+            columns, similarity[place, first : first + k] = largest(found, k)
+            j[place, first : first + k] = names[columns]
+
+        for block in blocks_of(len(anchors), len(Y)):
+            i = anchors[block]
+            cosines = Y[i] @ by_class.T
+            for label in np.unique(self.label[i]):
+                mine = np.flatnonzero(self.label[i] == label)
+                members = slice(bounds[label], bounds[label + 1])
+                same = cosines[mine, members]
+                same[self.groups[i[mine], None] == self.groups[order[members]]] = -np.inf
+                cosines[mine, members] = -np.inf
+                keep(block.start + mine, 0, same, order[members])
+            keep(block, N_NEIGHBORS, cosines, order)
         return inside_margin(anchors, j, similarity, margin)
 
     def draw(self, size: int, random: np.random.RandomState) -> NDArray:
-        return draw_at_most(size, np.arange(len(self.label)), random)
+        """Draw at most ``size`` rows; if they were too few for all classes, those of random classes."""
+        if size >= min(CLASS_ROWS * self.n_classes, len(self.label)):
+            return draw_at_most(size, np.arange(len(self.label)), random)
+        return np.sort(np.argsort(random.permutation(self.n_classes)[self.label], kind="stable")[:size])
 
     def subset(self, rows: NDArray) -> "Labels":
-        return Labels(self.label[rows], None if self._alone else self.groups[rows])
+        return type(self)(self.label[rows], None if self._alone else self.groups[rows])
 
     def folds(self, random: np.random.RandomState) -> list[Parts]:
         return stratified_folds(self.label, self.groups, random)
@@ -140,14 +163,47 @@ class Labels(Supervision):
     def evaluate(
         self, Y: Any, rows: NDArray, Y_validation: Any, validation: NDArray, search: Search = nearest
     ) -> tuple[NDArray, NDArray, NDArray]:
-        """Classify each validation row by 5-NN with the cosine."""
+        """Classify each validation row by 5-NN with the cosine; the score is 1 if the vote is right, else 0."""
         voted, label = self.label[rows][search(Y, Y_validation, N_NEIGHBORS)[0]], self.label[validation]
         correct = majority_vote(voted, np.empty(0)) == label
         return correct.astype(np.float64), (voted == label[:, None]).mean(axis=1), self.groups[validation]
 
 
+class NewClasses(Labels):
+    """Labels as supervision of a map for classes that come later: whole classes are held out."""
+
+    new_classes = True
+
+    def folds(self, random: np.random.RandomState) -> list[Parts]:
+        """Hold out each half of the classes; of many classes, some are left out of the validation rows."""
+        most, folds = MAX_VALIDATION_ROWS // 4, class_folds(self.label, self.anchors, random)
+        return [(train, validation[self.subset(validation).draw(most, random)]) for train, validation in folds]
+
+    def evaluate(
+        self, Y: Any, rows: NDArray, Y_validation: Any, validation: NDArray, search: Search = nearest
+    ) -> tuple[NDArray, NDArray, NDArray]:
+        """Score each validation row by its MAP@R among the others, as :func:`flrml.retrieval_scores` does."""
+        label, group = self.label[validation], self.groups[validation]
+        _, kin, size = np.unique(label * self.n_groups + group, return_inverse=True, return_counts=True)
+        own = size[kin]  # rows of the class that show the same object
+        relevant = np.bincount(label)[label] - own
+        queries = np.flatnonzero(relevant)
+        if not len(queries):
+            return np.empty(0), np.empty(0), group[queries]
+        label_of, group_of, relevant_of = (values[queries, None] for values in (label, group, relevant))
+        found = search(Y_validation, take_rows(Y_validation, queries), int((relevant + own).max()))[0]
+        others = group[found] != group_of
+        rank = np.cumsum(others, axis=1)
+        right = others & (label[found] == label_of) & (rank <= relevant_of)
+        precision = np.cumsum(right, axis=1) / np.maximum(rank, 1)
+        scores = (right * precision).sum(axis=1) / relevant[queries]
+        return scores, scores, group[queries]
+
+
 class Triplets(Supervision):
     """Given triplets (i, j, k) of n rows as supervision."""
+
+    n_classes, new_classes = 0, False
 
     def __init__(self, triplets: NDArray, n: int, groups: NDArray | None = None):
         self.triplets, self.n = triplets, n
@@ -155,9 +211,13 @@ class Triplets(Supervision):
         self.n_groups = int(self.groups.max(initial=-1)) + 1
         self._contrasts = contrast_matrix(*triplet_counts(triplets, n))
 
-    def class_indicators(self, dtype: Any) -> None:
-        """Return None: triplets do not name classes."""
-        return
+    def combine_classes(self, Q: NDArray) -> NDArray:
+        """Raise: triplets do not name classes."""
+        raise NotImplementedError
+
+    def class_means(self, Y: NDArray) -> NDArray:
+        """Raise: triplets do not name classes."""
+        raise NotImplementedError
 
     def contrast(self, Y: NDArray) -> NDArray:
         """Return ½ (A + Aᵀ) Y with A of the given triplets."""
@@ -193,7 +253,7 @@ class Triplets(Supervision):
     def evaluate(
         self, Y: Any, rows: NDArray, Y_validation: Any, validation: NDArray, search: Search = nearest
     ) -> tuple[NDArray, NDArray, NDArray]:
-        """Decide each triplet from a validation row to training rows; its purity is 1 if it is satisfied."""
+        """Decide each triplet from a validation row to training rows: 1 if it is satisfied, else 0."""
         place = np.full(self.n, -1)
         both = np.concatenate((rows, validation))
         place[both] = np.arange(len(both))
@@ -206,15 +266,21 @@ class Triplets(Supervision):
         return satisfied, satisfied, self.groups[both[T[:, 0]]]
 
 
-def class_contrasts(size: NDArray, objects: NDArray) -> NDArray[np.float64]:
-    """Return the contrasts between class means, for classes of a size and with a number of distinct objects.
+class ClassContrasts:
+    """The contrasts between C class means, for classes of a size and with a number of distinct objects.
 
-    With F, the means of the classes times the roots of their sizes, ½ Yᵀ (A + Aᵀ) Y is Fᵀ contrasts F.
+    With F, the means of the classes times the roots of their sizes, ½ Yᵀ (A + Aᵀ) Y is Fᵀ (contrasts @ F). The
+    matrix is diagonal but for a symmetric one of rank two, and is never formed.
     """
-    n, root = size.sum(), np.sqrt(size)
-    # A class with a single object has no positives and does not count.
-    weight = (objects > 1) & (size < n)
-    against = np.outer(root / np.maximum(n - size, 1), root)
-    np.fill_diagonal(against, 0)
-    contrasts = weight[:, None] * (np.eye(len(size)) - against)
-    return (contrasts + contrasts.T) / 2
+
+    def __init__(self, size: NDArray, objects: NDArray):
+        n, self._root = size.sum(), np.sqrt(size)
+        # A class with a single object has no positives and does not count.
+        weight = (objects > 1) & (size < n)
+        self._against = weight * self._root / np.maximum(n - size, 1)
+        self._diagonal = weight + self._against * self._root
+
+    def __matmul__(self, F: NDArray) -> NDArray[np.float64]:
+        """Return the contrasts times F."""
+        others = np.outer(self._against, self._root @ F) + np.outer(self._root, self._against @ F)
+        return self._diagonal[:, None] * F - others / 2

@@ -21,7 +21,7 @@ from flrml.ridge import SearchPolicy
 from tests.distributed.conftest import blocks, sent
 
 N = 600  # more than the rows that are learned from on the client
-GIVEN = {"ridge": 0.3, "within": 0.9, "local": 0.1, "rounds": 2, "random_state": 0}
+GIVEN = {"ridge": 0.3, "within": 0.9, "local": 0.1, "scale": 0.5, "rounds": 2, "random_state": 0}
 
 
 def documents(seed, n_classes=5, n_words=700):
@@ -189,7 +189,23 @@ def test_string_labels_and_many_classes(two, words, monkeypatch):
     X, _ = words
     monkeypatch.setattr("flrml.ridge.subspace.MAX_START_COLUMNS", 12)
     y = np.array([f"class {number}" for number in np.arange(N) % 20])
-    close(RidgeFLRML(12, **GIVEN).fit(blocks(X, [250, 350]), y), RidgeFLRML(12, **GIVEN).fit(X, y))
+    for words in (X, X[:, :300].toarray()):  # with fewer features than classes and rows, these serve as directions
+        close(RidgeFLRML(12, **GIVEN).fit(blocks(words, [250, 350]), y), RidgeFLRML(12, **GIVEN).fit(words, y))
+
+
+def test_samples_of_many_classes_have_whole_classes_as_in_memory(two, words):
+    X, y = words[0], np.arange(N) % 150
+    model = RidgeFLRML(12, max_samples=450, **GIVEN)
+    close(clone(model).fit(blocks(X, [250, 350]), y), model.fit(X, y))
+
+
+def test_maps_for_new_classes_are_chosen_as_in_memory(two, words):
+    X, y = words[0], np.arange(N) % 8
+    model = RidgeFLRML("auto", ridge=1.0, scale=0.5, new_classes=True, random_state=0)
+    labels = da.from_array(y, chunks=N // 2)
+    close(clone(model).fit(blocks(X, [250, 350]), labels), model.fit(X, y))
+    with pytest.raises(ValueError, match="but y has 3 with two rows or more"):
+        clone(model).fit(blocks(X, [250, 350]), np.arange(N) % 3)
 
 
 @pytest.mark.parametrize("most", [300, 450])

@@ -20,7 +20,7 @@ from tests.distributed.test_ridge import close, documents
 
 SIZES = [150] * 4
 SETTINGS = {"n_components": 12, "random_state": 0}
-GIVEN = SETTINGS | {"ridge": 0.3, "within": 0.9, "local": 0.1, "rounds": 2}
+GIVEN = SETTINGS | {"ridge": 0.3, "within": 0.9, "local": 0.1, "scale": 0.5, "rounds": 2}
 # Where a worker dies: a method on the client, and the number of its call.
 PHASES = {
     "loading": (RemoteRows, "map", 1),

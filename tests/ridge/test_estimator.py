@@ -27,7 +27,7 @@ def either(request, monkeypatch):
     """The whole row space, and the Krylov space, which on small data is the whole one as well."""
     if request.param == "krylov":
         monkeypatch.setattr(scaling, "EXACT_ROWS", 0)
-        monkeypatch.setattr(scaling, "EXACT_COLUMNS", 0)
+        monkeypatch.setattr(scaling.ScaledRows, "is_narrow", lambda self, n_columns: False)
 
 
 @pytest.mark.parametrize("given", [GIVEN, GIVEN | {"local": 1.0}, GIVEN | {"ridge": 0.01, "local": 0.1}])
@@ -127,7 +127,7 @@ def test_a_callback_follows_the_rounds(digits):
     def follow(model):
         seen.append((model.n_iter_, len(model.history_), model.transform(X[:5])))
 
-    given = {"ridge": 1.0, "within": 0.0, "local": 0.5, "random_state": 0}
+    given = {"ridge": 1.0, "within": 0.0, "local": 0.5, "scale": 0.5, "random_state": 0}
     final = RidgeFLRML(10, **given, rounds=3).fit(X, y, callback=follow)
     assert [entry[:2] for entry in seen] == [(1, 0), (2, 1), (3, 2), (4, 3)]
     for rounds, (_, _, embedded) in enumerate(seen):

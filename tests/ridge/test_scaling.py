@@ -58,11 +58,11 @@ def test_a_feature_that_is_always_zero_gets_a_finite_weight():
 
 def test_discriminants_have_an_intercept_and_the_unsupervised_form_has_none(table):
     X, _ = table
-    assert scaled_for(X, False, Settings(2)).constant > 0
-    assert scaled_for(X, True, Settings(2)).constant == 0
+    assert scaled_for(X, (False, 0.5), Settings(2)).constant > 0
+    assert scaled_for(X, (True, 0.0), Settings(2)).constant == 0
     for unsupervised in (False, True):
-        assert scaled_for(X, unsupervised, Settings(2, fit_intercept=False)).constant == 0
-        assert scaled_for(X, unsupervised, Settings(2, fit_intercept=True)).constant > 0
+        assert scaled_for(X, (unsupervised, 0.0), Settings(2, fit_intercept=False)).constant == 0
+        assert scaled_for(X, (unsupervised, 0.0), Settings(2, fit_intercept=True)).constant > 0
 
 
 def test_an_intercept_tells_a_class_around_the_origin_apart_in_rows_of_unit_length():
@@ -103,7 +103,7 @@ def test_an_intercept_tells_rows_apart_that_differ_in_length_alone(table):
 def test_the_unit_of_a_feature_does_not_matter_if_features_are_made_equal(table, short_side, monkeypatch):
     if not short_side:
         monkeypatch.setattr("flrml.ridge.scaling.EXACT_ROWS", 0)
-        monkeypatch.setattr("flrml.ridge.scaling.EXACT_COLUMNS", 0)
+        monkeypatch.setattr("flrml.ridge.scaling.ScaledRows.is_narrow", lambda self, n_columns: False)
     X, y = table
     given = {"ridge": 0.1, "within": 0.5, "local": 0.1, "rounds": 0, "scale": 1.0, "random_state": 0}
     first, second = (

@@ -12,7 +12,7 @@ from flrml.ridge.arrays import combine, inner, random_columns
 from flrml.ridge.krylov import Krylov, next_block
 from flrml.ridge.sample_matrices import DualSampleMatrices, SampleMatrices
 from flrml.ridge.scaling import ScaledRows
-from flrml.ridge.subspace import Shape, assemble, build_subspace
+from flrml.ridge.subspace import Shape, assemble, build_subspace, leading_classes
 from flrml.ridge.supervision import Labels, Triplets
 from flrml.rows import wide
 
@@ -36,7 +36,7 @@ def directions(found):
 
 def limit(monkeypatch, rows=0, columns=0):
     monkeypatch.setattr(scaling, "EXACT_ROWS", rows)
-    monkeypatch.setattr(scaling, "EXACT_COLUMNS", columns)
+    monkeypatch.setattr(ScaledRows, "is_narrow", lambda self, n_columns: self.shape[1] <= columns)
 
 
 @pytest.fixture(params=["directions", "duals"])
@@ -55,12 +55,13 @@ def long_rows():
 
 def test_the_shape_decides_whether_the_whole_row_space_is_taken():
     def chosen(X):
-        matrices = unscaled(X).matrices(None)
+        matrices = unscaled(X).matrices(None, 300)
         return type(matrices), matrices.is_narrow
 
-    assert chosen(np.empty((5000, 150))) == (SampleMatrices, True)
-    assert chosen(sp.random(5000, 190, 0.5, format="csr")) == (SampleMatrices, True)
-    assert chosen(sp.random(5000, 190, 0.01, format="csr")) == (SampleMatrices, False)
+    assert chosen(np.empty((5000, 150))) == chosen(np.empty((5000, 300))) == (SampleMatrices, True)
+    assert chosen(np.empty((5000, 301))) == (SampleMatrices, False)
+    assert chosen(sp.random(5000, 290, 0.5, format="csr")) == (SampleMatrices, True)
+    assert chosen(sp.random(5000, 290, 0.01, format="csr")) == (SampleMatrices, False)
     assert chosen(np.eye(300, 5000)) == (DualSampleMatrices, True)
     assert chosen(sp.eye(3000, 10_000, format="csr")) == (DualSampleMatrices, False)
     assert chosen(np.empty((3000, 5000))) == (SampleMatrices, False)
@@ -123,7 +124,7 @@ def test_validation_rows_take_no_part(only_krylov, long_rows):
 def test_the_directions_are_orthonormal_whatever_the_rank(rank, n, seed):
     random = np.random.RandomState(seed)
     X = random.standard_normal((n, rank)) @ random.standard_normal((rank, 50))
-    krylov = Krylov(SampleMatrices(unscaled(X), None))
+    krylov = Krylov(SampleMatrices(unscaled(X), None, False))
     start = np.hstack((X[:, :3], X[:, :2], np.zeros((n, 1))))  # columns that depend on one another
     krylov.extend(X.T @ start, 5)
     V, E = np.hstack([block.directions for block in krylov.blocks]), np.hstack(krylov.images)
@@ -188,6 +189,23 @@ def test_many_classes_do_not_widen_the_blocks(only_krylov, monkeypatch):
     found = build(X, Labels(y), d=5)
     assert found.images.shape[1] <= 12 * 12
     assert found.images.shape[1] >= 12
+
+
+@pytest.mark.parametrize("side", ["directions", "duals"])
+def test_leading_combinations_of_classes_are_those_of_an_svd_of_their_means(side):
+    random = np.random.RandomState(0)
+    y = np.arange(900) % 300
+    X = random.standard_normal((300, 400))[y] * np.logspace(0, -1.5, 400) + 0.1 * random.standard_normal((900, 400))
+    scaled, labels = unscaled(X), Labels(y)
+    matrices = SampleMatrices(scaled, None, False)
+    if side == "duals":
+        matrices = DualSampleMatrices(scaled, None, False, False)
+    Q = leading_classes(matrices, labels, 40, 0)
+    means = labels.class_means(X)
+    assert np.allclose(Q.T @ Q, np.eye(40))
+    best = np.sum(np.linalg.svd(means)[1][:40] ** 2)
+    assert 0.9 * best < np.sum((Q.T @ means) ** 2) <= best
+    assert np.array_equal(leading_classes(matrices, labels, 300, 0), np.eye(300))
 
 
 def test_contrasts_of_triplets_are_in_the_space(only_krylov, long_rows):

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from flrml import draw_triplets
 from flrml.folds import N_FOLDS
 from flrml.neighbors import knn_accuracy, nearest
+from flrml.retrieval import retrieval_scores
 from flrml.ridge import supervision as supervision_module
 from flrml.ridge.pairs import pair_product
-from flrml.ridge.supervision import N_NEIGHBORS, Labels, Triplets
+from flrml.ridge.supervision import N_NEIGHBORS, Labels, NewClasses, Triplets
 
 
 @pytest.fixture
@@ -145,6 +146,13 @@ def test_rows_are_drawn_without_repetition_and_with_triplets(rows):
     assert len(supervision.subset(drawn).triplets) >= 4
 
 
+def test_rows_of_many_classes_are_drawn_as_whole_classes():
+    label = np.random.RandomState(0).permutation(np.repeat(np.arange(50), 4))
+    drawn = Labels(label).draw(42, np.random.RandomState(0))
+    assert np.array_equal(drawn, np.unique(drawn))
+    assert sorted(np.bincount(label[drawn], minlength=50))[-11:] == [2] + 10 * [4]
+
+
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 3)), min_size=1, max_size=30), st.integers(0, 2**16))
 def test_folds_hold_out_each_group_once(objects, seed):
     """Objects are classes and numbers of rows."""
@@ -185,6 +193,44 @@ def test_sparse_rows_are_evaluated_like_dense_ones_at_any_density():
         sparse = sp.csr_matrix(X)
         expected = Labels(y).evaluate(X[rows], rows, X[validation], validation)[0]
         assert np.array_equal(Labels(y).evaluate(sparse[rows], rows, sparse[validation], validation)[0], expected)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_new_classes_are_scored_like_retrieval(digits, grouped, form):
+    X, y, groups = form(digits[0]), digits[1], np.arange(1200) // 4 if grouped else None
+    validation = np.arange(0, 300)
+    supervision = NewClasses(y, groups)
+    found, _, of_groups = supervision.evaluate(X[:0], validation[:0], X[validation], validation)
+    given = None if groups is None else groups[validation]
+    expected = retrieval_scores(X[validation], y[validation], groups=given, k=1, average=False)["map_at_r"]
+    assert np.allclose(found, expected)
+    assert np.array_equal(of_groups, supervision.groups[validation])
+
+
+def test_rows_without_another_one_of_their_class_are_no_queries():
+    X, y = np.eye(6)[[0, 0, 1, 2, 3, 3]], np.array([0, 0, 1, 2, 3, 3])
+    found, _, rows = NewClasses(y).evaluate(X[:0], np.arange(0), X, np.arange(6))
+    assert found.tolist() == [1, 1, 1, 1]
+    assert rows.tolist() == [0, 1, 4, 5]
+    assert [len(part) for part in NewClasses(y).evaluate(X[:0], np.arange(0), X[2:4], np.array([2, 3]))] == [
+        0,
+        0,
+        0,
+    ]
+
+
+@given(st.lists(st.integers(1, 9), min_size=4, max_size=12), st.integers(0, 2**16))
+def test_folds_of_new_classes_hold_out_each_class_once(sizes, seed):
+    label = np.random.RandomState(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    (first, second), (third, fourth) = NewClasses(label).folds(np.random.RandomState(seed))
+    assert np.array_equal(first, fourth)
+    assert np.array_equal(second, third)
+    halves = [set(label[rows]) for rows in (first, second)]
+    assert halves[0].isdisjoint(halves[1])
+    assert abs(len(halves[0]) - len(halves[1])) <= 1
+    several = set(np.flatnonzero(np.bincount(label) > 1))
+    assert abs(len(halves[0] & several) - len(halves[1] & several)) <= 1
 
 
 def test_the_score_of_triplets_is_the_share_satisfied():

@@ -47,6 +47,12 @@ def test_code_of_the_home_page_runs():
     assert found["embedded"].shape == (len(found["y"]), 20)
 
 
+def test_code_of_the_page_on_ridge_flrml_runs(capsys):
+    (code,) = blocks("python", (ROOT / "docs/ridge.md").read_text())
+    exec(code, {})
+    assert "map_at_r" in capsys.readouterr().out
+
+
 def test_stages_of_the_diagram_are_rules():
     diagram = (ROOT / "docs/stages.svg").read_text()
     rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))

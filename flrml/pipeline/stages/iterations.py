@@ -74,7 +74,7 @@ def follow_methods(
             return model.fit(rows.X, triplets=drawn, spectrum=bound["plain"]).history_.tolist()
 
         chosen = fit("flrml-ridge")
-        form = {"within": chosen.within_, "local": chosen.local_}
+        form = {"within": chosen.within_, "local": chosen.local_, "scale": chosen.scale_}
         rounds = [fit("flrml-ridge", ridge=chosen.ridge_, **form, rounds=number) for number in ROUNDS]
         by_ridge = ((g, fit("flrml-ridge", ridge=g, **form, rounds=chosen.n_rounds_)) for g in run["ridges"])
         return {
