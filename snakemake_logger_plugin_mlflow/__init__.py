@@ -1,4 +1,4 @@
-"""A logger of Snakemake, ``snakemake --logger mlflow``: progress in a few lines on the terminal.
+"""A logger of Snakemake, ``snakemake --logger mlflow``: progress and failures in a few lines on the terminal.
 
 The workflow itself logs its results to MLflow while jobs run; without jobs, this logger lets it do so.
 """
@@ -6,16 +6,19 @@ The workflow itself logs its results to MLflow while jobs run; without jobs, thi
 import logging
 import os
 import sys
+import time
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
+from tqdm import tqdm
 
 from flrml.pipeline.tracking.experiment import Follower
-from snakemake_logger_plugin_mlflow.terminal import Terminal
 
-# What Snakemake tells before every run, and what the lines of this logger say better.
+# Messages of Snakemake that this logger repeats better, or that come with every run.
 NOISE = (
     "Assuming unrestricted shared filesystem",
     "Building DAG of jobs",
@@ -30,10 +33,12 @@ NOISE = (
 )
 FAILED_JOB = ("RuleException:\nCalledProcessError", "WorkflowError:\nAt least one job did not complete")
 NO_JOBS = "Nothing to be done"
+STATUS = "{n_fmt} of {total_fmt} jobs · {elapsed} · about {remaining} left{postfix}"
+NAMED = ("train",)  # rules whose jobs are named when they start and when they end
 
 
 class LogHandler(LogHandlerBase):
-    """Writes to the terminal."""
+    """Writes to the terminal: lines, and below them the number of jobs done."""
 
     writes_to_stream = has_filter = has_formatter = True  # every event comes here, and nowhere else to the terminal
     writes_to_file = needs_rulegraph = False
@@ -41,14 +46,18 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         settings = self.common_settings
         self.plain = ColorizingTextHandler(
-            nocolor=settings.nocolor, stream=sys.stdout if settings.stdout else sys.stderr
+            nocolor=settings.nocolor or "NO_COLOR" in os.environ,
+            stream=sys.stdout if settings.stdout else sys.stderr,
         )
         quiet: Any = settings.quiet or set()
         self.plain.setFormatter(DefaultFormatter(quiet, settings.show_failed_logs))
         self.plain.addFilter(
             DefaultFilter(quiet, settings.debug_dag, settings.verbose, settings.dryrun, settings.printshellcmds)
         )
-        self.terminal = Terminal(sys.stderr, color=not settings.nocolor and "NO_COLOR" not in os.environ)
+        self.running: dict[int, tuple[str, float]] = {}  # name and start of each job
+        self.failed: dict[int, str] = {}
+        self.done = 0
+        self.status: tqdm | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show an event."""
@@ -63,13 +72,18 @@ class LogHandler(LogHandlerBase):
         except Exception:
             self.handleError(record)
 
+    def say(self, line: str, level: str = "") -> None:
+        """Write a line above the status; one of level ``ERROR`` is red."""
+        with tqdm.external_write_mode(self.plain.stream):
+            self.plain.emit(logging.makeLogRecord({"msg": line, "levelname": level}))
+
     def on_message(self, record: Any) -> None:
         """Show a message that is not noise, as Snakemake itself does."""
         if self.common_settings.verbose or not str(record.msg).startswith(NOISE):
-            with self.terminal.without_status():
+            with tqdm.external_write_mode(self.plain.stream):
                 self.plain.handle(record)
         if str(record.msg).startswith(NO_JOBS) and Follower.current is not None:
-            Follower.current.start()  # what an earlier run could not log, or goes to another store now
+            Follower.current.start()  # for results that an earlier run could not log, or that go to another store
             Follower.current.finish()
 
     def on_error(self, record: Any) -> None:
@@ -80,36 +94,78 @@ class LogHandler(LogHandlerBase):
     on_shellcmd = on_debug_dag = on_message
 
     def on_run_info(self, record: Any) -> None:
-        """Begin: the jobs that are to be done are known."""
-        self.terminal.start({rule: count for rule, count in record.stats.items() if rule != "total"})
+        """Begin: the jobs that are to be done are known; Snakemake tells them again at the end."""
+        if self.status is None:
+            jobs = {rule: count for rule, count in record.stats.items() if rule != "total"}
+            counts = ", ".join(f"{count} {rule}" for rule, count in jobs.items() if rule != "all")
+            self.say(f"{sum(jobs.values())} jobs: {counts}")
+            self.began = time.monotonic()
+            stream, total = self.plain.stream, sum(jobs.values())
+            self.status = tqdm(total=total, file=stream, bar_format=STATUS, leave=False, disable=None, mininterval=0)
 
     def on_job_info(self, record: Any) -> None:
         """Note a job that starts."""
-        values = " ".join(str(value) for value in (record.wildcards or {}).values())
-        self.terminal.job_started(record.jobid, record.rule_name, values)
+        name = " ".join([record.rule_name, *(str(value) for value in (record.wildcards or {}).values())])
+        self.running[record.jobid] = (name, time.monotonic())
+        if record.rule_name in NAMED:
+            self.say(f"started: {name}")
+        if self.status is not None:
+            self.status.set_postfix_str(name)
 
     def on_job_finished(self, record: Any) -> None:
-        """Note a job that has ended."""
-        self.terminal.job_finished(record.job_id)
+        """Note a job that has ended, perhaps after an attempt that failed."""
+        self.failed.pop(record.job_id, None)
+        name, started = self.running.pop(record.job_id, ("", 0.0))
+        if name.startswith(NAMED):
+            self.say(f"ended: {name}, {_clock(time.monotonic() - started)}")
 
     def on_job_error(self, record: Any) -> None:
         """Show a failure."""
-        self.terminal.job_failed(record.jobid, record.rule_name, list(record.log or []), record.rule_msg)
+        self._show_failure(record.jobid, record.rule_name, record.log, record.rule_msg)
 
     def on_group_error(self, record: Any) -> None:
         """Show the failures of a group of jobs."""
         for job in record.job_error_info:
-            self.terminal.job_failed(job["jobid"], job["rule_name"], list(job["log"] or []))
+            self._show_failure(job["jobid"], job["rule_name"], job["log"])
+
+    def _show_failure(self, number: int, rule: str, logs: Any, message: str | None = None) -> None:
+        """Show a failure with what Snakemake says about it and the last line of its log."""
+        self.failed[number] = self.running.pop(number, (rule, 0.0))[0]
+        last = next(filter(None, map(_last_line, logs or [])), None)
+        reason = "; ".join(" ".join(part.split()) for part in (message, last) if part) or "no log"
+        self.say(f"failed: {self.failed[number]}: {reason}" + "".join(f" ({log})" for log in logs or []), "ERROR")
 
     def on_progress(self, record: Any) -> None:
         """Show the number of jobs done."""
-        self.terminal.progress(record.done, record.total)
+        self.done = record.done
+        if self.status is not None:
+            self.status.update(record.done - self.status.n)
 
     def close(self) -> None:
-        """Show the summary."""
-        self.terminal.end()
+        """Show what has become of the jobs."""
+        if self.status is not None:
+            self.status.close()
+            of, took = f"{self.done} of {self.status.total} jobs", _clock(time.monotonic() - self.began)
+            if self.failed:
+                names = ", ".join(self.failed.values())
+                self.say(f"{len(self.failed)} failed, {of} done in {took}: {names}", "ERROR")
+            else:
+                ended = self.done == self.status.total
+                self.say(f"all {self.done} jobs done in {took}" if ended else f"stopped after {of}, {took}")
         super().close()
 
 
 def _all_quiet(quiet: Any) -> bool:
     return any(getattr(each, "name", str(each)).lower() == "all" for each in quiet or ())
+
+
+def _last_line(log: str) -> str:
+    """Return the last line of a log that says something."""
+    with suppress(OSError):
+        lines = Path(log).read_text(errors="replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return ""
+
+
+def _clock(seconds: float) -> str:
+    return tqdm.format_interval(round(seconds))

@@ -128,8 +128,8 @@ class Project:
 
     def sync(self) -> None:
         """Make MLflow agree with the results, as `make ui` does first."""
-        command = [sys.executable, "-m", "flrml.pipeline.tracking", "sync", "results"]
-        subprocess.run(command, cwd=self.work, env=self.environment, check=True)
+        command = [sys.executable, "-m", "flrml.pipeline.tracking", "follow", "results"]
+        subprocess.run(command, cwd=self.work, env=self.environment, stdin=subprocess.DEVNULL, check=True)
 
     def numbers(self) -> dict[str, Any]:
         """Everything that the results say, times and memory apart, by file."""

@@ -14,7 +14,6 @@ from flrml.pipeline.config.resolve import ConfigError, resolve
 from flrml.pipeline.repair import set_aside_damaged
 from flrml.pipeline.report import result_files
 from flrml.pipeline.report.claims import CLAIMS
-from flrml.pipeline.stages.logs import summary_lines
 from flrml.pipeline.sources import source_files
 from flrml.pipeline.naming import METRICS, MODEL, SWEEPS, TRAINING
 

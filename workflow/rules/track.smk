@@ -6,14 +6,7 @@ hide_credentials()
 # The result file of every run in MLflow: of each training and of each point of a sweep.
 RUNS = [path for dataset in DATASETS for path in run_files(dataset)]
 RUNS += [path for sweep in SWEEPS for path in sweep_files(sweep)]
-
-
-def describe_experiment():
-    """Return the configuration, the result file of every run in MLflow, and a file of every figure and table."""
-    return config, RUNS, [*FIGURE_FILES, *TABLE_FILES]
-
-
-FOLLOWER = Follower(RESULTS, describe_experiment)
+FOLLOWER = Follower(RESULTS, config, RUNS, [*FIGURE_FILES, *TABLE_FILES])
 
 
 onstart:
@@ -23,9 +16,11 @@ onstart:
 
 
 onsuccess:
+    drawn = [Path(path).parent.name for path in [*FIGURE_FILES, *TABLE_FILES] if Path(path).exists()]
+    counts = [(drawn.count(f"{kind}s"), kind) for kind in ("figure", "table")]
+    said = " and ".join(f"{count} {kind}{'s' * (count != 1)}" for count, kind in counts)
+    logger.info(f"{said}: {RESULTS}/figures, {RESULTS}/tables")
     FOLLOWER.finish()
-    for line in summary_lines(RESULTS, [*FIGURE_FILES, *TABLE_FILES]):
-        logger.info(line)
 
 
 onerror:

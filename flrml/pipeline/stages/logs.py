@@ -1,10 +1,9 @@
 """Send the output of a job to its log file, and single lines to the terminal."""
 
-import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,26 +43,3 @@ def logged(path: str | os.PathLike) -> Iterator[Callable[[str], None]]:
             os.dup2(terminal, 2)
             os.close(kept)
             os.close(terminal)
-
-
-def summary_lines(results: str, drawn: Iterable[str]) -> list[str]:
-    """Return what a person wants to know at the end of a run: where figures, tables and runs are.
-
-    Parameters
-    ----------
-    results : str
-        Folder of the results.
-    drawn : iterable of paths
-        A file of every figure and table; those that exist count.
-    """
-    found = [Path(path).parent.name for path in drawn if Path(path).exists()]
-    logged = Path(results) / "mlflow.json"
-    lines = []
-    if found:
-        counts = ((found.count(f"{kind}s"), kind) for kind in ("figure", "table"))
-        count = " and ".join(f"{number} {kind}{'s' * (number != 1)}" for number, kind in counts)
-        lines.append(f"{count}: {results}/figures, {results}/tables")
-    if logged.exists():
-        runs = json.loads(logged.read_text())["runs"]
-        lines.append(f"{runs} runs in MLflow: open them with `make ui`, http://127.0.0.1:5000")
-    return lines

@@ -77,14 +77,12 @@ class Seen:
 
 def read_progress(folder: str | os.PathLike) -> Seen | None:
     """Return what the progress file in a folder says; None without one."""
+    alive = is_alive(folder)  # first: what a process that has ended wrote is then read completely
     try:
-        with open(Path(folder) / FILE, "rb") as file:
-            # The lock first: what a process that has ended wrote is then read completely.
-            alive = _is_locked(file.fileno())
-            text = file.read()
+        text = (Path(folder) / FILE).read_bytes()
     except FileNotFoundError:
         return None
-    first, *lines = [json.loads(line) for line in text[: text.rfind(b"\n") + 1].splitlines()]
+    first, *lines = map(json.loads, text[: text.rfind(b"\n") + 1].splitlines())
     end: dict[str, Any] = next((line for line in reversed(lines) if "state" in line), {})
     metrics = [
         (name, value, line["step"], line["time"])
@@ -94,11 +92,13 @@ def read_progress(folder: str | os.PathLike) -> Seen | None:
     return Seen(False if end else alive, first["run"], metrics, end.get("state"), end.get("reason"))
 
 
-def _is_locked(file: int) -> bool | None:
+def is_alive(folder: str | os.PathLike) -> bool | None:
+    """Return whether a training holds the lock of the progress file in a folder; None without locks."""
     try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        with open(Path(folder) / FILE, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (BlockingIOError, FileNotFoundError) as error:
+        return isinstance(error, BlockingIOError)
     except OSError:
         return None
     return False

@@ -1,10 +1,10 @@
 """Describe an experiment in its results folder, and start the process that logs it; imports no MLflow."""
 
 import os
+import socket
 import subprocess
 import sys
-import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from flrml.exceptions import DamagedFileError
 from flrml.files import read_json, write_json
 
-EXPERIMENT, LOGGED = "experiment.json", "mlflow.json"
+EXPERIMENT = "experiment.json"
 NOT_LOGGED, LATER = "MLflow is not up to date", "results are kept, and the next run or `make ui` logs them"
 
 
@@ -48,17 +48,17 @@ def write_experiment(results: Path, config: dict[str, Any], files: Iterable[str]
     Parameters
     ----------
     results : path
-        Results folder. It gets an id when it is first described and keeps it, also if it is moved.
+        Results folder. Its id is the place where it is first described, and stays if it is moved.
     config : dict
         The resolved configuration.
     files, drawn : iterables of paths
         The result file of every run that the configuration asks for, and a file of every figure and table.
     """
-    before = {}
+    folder_id = f"{socket.gethostname()}:{results.resolve()}".replace("'", "_")
     with suppress(FileNotFoundError, DamagedFileError):
-        before = read_json(results / EXPERIMENT)
+        folder_id = read_json(results / EXPERIMENT)["id"]
     content = {
-        "id": before.get("id") or uuid.uuid4().hex,
+        "id": folder_id,
         "experiment": config["experiment"],
         "tracking_uri": without_credentials(tracking_uri(config["tracking_uri"])),
         "config": {name: value for name, value in config.items() if name != "tracking_uri"},
@@ -66,7 +66,6 @@ def write_experiment(results: Path, config: dict[str, Any], files: Iterable[str]
         "drawn": [str(Path(path).relative_to(results)) for path in drawn],
     }
     write_json(results / EXPERIMENT, content)
-    (results / LOGGED).unlink(missing_ok=True)
 
 
 class Follower:
@@ -76,31 +75,25 @@ class Follower:
 
     Parameters
     ----------
-    results : path
-        Results folder.
-    describe : callable
-        Returns the other arguments of :func:`write_experiment`, when a run starts.
+    results, *description
+        What :func:`write_experiment` takes.
     """
 
     current: ClassVar["Follower | None"] = None  # of the workflow that this process runs
 
-    def __init__(
-        self, results: str | os.PathLike, describe: Callable[[], tuple[Any, Iterable[str], Iterable[str]]]
-    ):
-        self.results, self.describe = Path(results), describe
-        self.process: subprocess.Popen | None = None
+    def __init__(self, results: str, *description: Any):
+        self.results, self.description = Path(results), description
         Follower.current = self
 
     def start(self) -> None:
         """Describe the experiment and start the process."""
-        write_experiment(self.results, *self.describe())
+        write_experiment(self.results, *self.description)
         command = [sys.executable, "-m", "flrml.pipeline.tracking", "follow", str(self.results)]
         path = os.pathsep.join(part or "." for part in sys.path)
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path})
 
     def finish(self) -> None:
         """Let the process log what is left, and wait for it; it gives up by itself if the store does not answer."""
-        if self.process is not None and self.process.stdin is not None:
-            self.process.stdin.close()
-            if self.process.wait() < 0:
-                print(f"{NOT_LOGGED} (its process was killed); {LATER}", file=sys.stderr, flush=True)
+        self.process.communicate()
+        if self.process.returncode < 0:
+            print(f"{NOT_LOGGED} (its process was killed); {LATER}", file=sys.stderr, flush=True)

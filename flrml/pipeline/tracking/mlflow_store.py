@@ -1,16 +1,12 @@
 """Open MLflow's store, a database or a server, one writer at a time."""
 
-import contextlib
 import json
 import logging
 import os
-import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
-from urllib.request import url2pathname
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
@@ -20,9 +16,10 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 
 from filelock import FileLock
 from mlflow import MlflowClient
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
 from flrml.exceptions import TrackingError
-from flrml.files import leads_through_link
+from flrml.files import atomic_write
 
 # Every process would tell that it opens the database.
 logging.getLogger("mlflow").setLevel(logging.WARNING)
@@ -44,26 +41,9 @@ TAGS = {
             "orderByAsc": True,
         }
     ),
-    # Shown in lists of experiments. Which page opens first is up to the address, see `runs_page`.
+    # Shown in lists of experiments. Which page opens first is up to the address, see `Store.runs_page`.
     "mlflow.experimentKind": "custom_model_development",
 }
-
-
-def runs_page(base: str, experiment_id: str, *, every: bool = False) -> str:
-    """Return the address of the table of runs in MLflow's user interface.
-
-    Parameters
-    ----------
-    base : str
-        Address of the server, such as ``http://127.0.0.1:5000``.
-    experiment_id : str
-        Number of the experiment.
-    every : bool, default False
-        Show earlier runs too, instead of the view with the newest ones.
-    """
-    # Without the type, MLflow opens its pages for language models, whatever the experiment's kind.
-    page = f"{base.rstrip('/')}/#/experiments/{experiment_id}/runs?workflowType=machine_learning"
-    return page if every else f"{page}&viewStateShareKey={VIEW}"
 
 
 class Store:
@@ -87,7 +67,7 @@ class Store:
         self.database = Path(uri.removeprefix("sqlite:///")).absolute()
         # MLflow keeps a connection for every address, which must not depend on the working folder.
         self.uri = f"sqlite:///{self.database}" if self.local else uri
-        self.artifacts = self.database.with_name(ARTIFACTS)
+        self.location = self.database.with_name(ARTIFACTS).as_uri() if self.local else None
         self.experiment = experiment
         if self.local:
             self.database.parent.mkdir(parents=True, exist_ok=True)
@@ -95,41 +75,32 @@ class Store:
 
     def open(self) -> None:
         """Open the store and the experiment, both created if missing; to be called under the lock."""
-        location = self.artifacts.as_uri() if self.local else None
-        if self.local:
-            self._create_database(location)
-        with self._explained() if self.local else contextlib.nullcontext():
+        if self.local and not (self.database.exists() and self.database.stat().st_size):
+            with atomic_write(self.database) as temporary:  # so that a kill leaves no half-made one
+                temporary.unlink(missing_ok=True)
+                MlflowClient(f"sqlite:///{temporary}").search_experiments(max_results=1)
+        try:
             self.client = MlflowClient(self.uri)
             found = self.client.get_experiment_by_name(self.experiment)
+        except Exception as error:
+            if not self.local:
+                raise
+            raise TrackingError(
+                f"{self.database} cannot be opened as an MLflow database ({' '.join(str(error).split())[:200]}): "
+                "move it away and run again; result files are kept, and their runs are logged to a new database"
+            ) from error
         if found is not None and found.lifecycle_stage == "deleted":
             self.client.restore_experiment(found.experiment_id)
-        if found is not None and self.local and _was_moved(found.artifact_location, location):
+        if found is not None and _was_moved(found.artifact_location, self.location):
             self._set_aside(found.experiment_id)
             found = None
         if found is None:
-            number = self.client.create_experiment(self.experiment, artifact_location=location)
+            number = self.client.create_experiment(self.experiment, artifact_location=self.location)
             found = self.client.get_experiment(number)
         self.experiment_id = found.experiment_id
         for name, value in TAGS.items():
             if found.tags.get(name) != value:
                 self.client.set_experiment_tag(found.experiment_id, name, value)
-
-    def _create_database(self, location: str | None) -> None:
-        """Create a missing database under a temporary name and rename it, so that a kill leaves none half-made."""
-        path = self.database
-        if path.exists() and path.stat().st_size:
-            return
-        # MLflow keeps a connection to every address that it has seen, so each attempt has its own.
-        for leftover in path.parent.glob(f".{path.name}.*.creating*"):
-            leftover.unlink(missing_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.creating")
-        try:
-            MlflowClient(f"sqlite:///{temporary}").create_experiment(self.experiment, artifact_location=location)
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def _set_aside(self, experiment_id: str) -> None:
         """Rename the experiment of a database that was moved or copied: its runs name artifacts at the old place.
@@ -141,6 +112,12 @@ class Store:
         self.client.rename_experiment(
             experiment_id, f"{self.experiment}, moved {time.strftime('%Y-%m-%d %H:%M:%S')}"
         )
+
+    def runs_page(self, base: str) -> str:
+        """Return the address of the newest runs in MLflow's user interface on a server."""
+        # Without the type, MLflow opens its pages for language models, whatever the experiment's kind.
+        options = f"workflowType=machine_learning&viewStateShareKey={VIEW}"
+        return f"{base.rstrip('/')}/#/experiments/{self.experiment_id}/runs?{options}"
 
     def search(self, *terms: str) -> list[Any]:
         """Return the runs of the experiment that meet all terms."""
@@ -172,29 +149,9 @@ class Store:
         self.client.delete_run(run.info.run_id)
 
     def _delete_artifacts(self, address: str) -> None:
-        """Delete the artifacts of a run or a model if they lie in this project's own folder."""
-        place = urlparse(address)
-        folder = Path(url2pathname(place.path)).parent
-        if place.scheme != "file" or not folder.exists():
-            return
-        if self.artifacts in folder.parents and not leads_through_link(folder, self.artifacts):
-            shutil.rmtree(folder, ignore_errors=True)
-        else:
-            print(f"kept, not in {self.artifacts}: artifacts of a deleted run, {folder}", flush=True)
-
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turn the failure to open a database into an error that says what to do."""
-        try:
-            yield
-        except Exception as error:
-            reason = " ".join(str(error).split())[:200]
-            raise TrackingError(
-                f"{self.database} cannot be opened as an MLflow database ({reason}): move it away and run again; "
-                "result files are kept, and their runs are logged to a new database"
-            ) from error
+        get_artifact_repository(address, tracking_uri=self.uri).delete_artifacts()
 
 
 def _was_moved(location: str, expected: str | None) -> bool:
     """Return whether an experiment names the artifacts folder of another place; not one that somebody chose."""
-    return location != expected and Path(urlparse(location).path).name == ARTIFACTS
+    return expected not in (None, location) and Path(urlparse(location).path).name == ARTIFACTS
