@@ -100,8 +100,8 @@ class LogHandler(LogHandlerBase):
             counts = ", ".join(f"{count} {rule}" for rule, count in jobs.items() if rule != "all")
             self.say(f"{sum(jobs.values())} jobs: {counts}")
             self.began = time.monotonic()
-            stream, total = self.plain.stream, sum(jobs.values())
-            self.status = tqdm(total=total, file=stream, bar_format=STATUS, leave=False, disable=None, mininterval=0)
+            shown = {"file": self.plain.stream, "bar_format": STATUS, "leave": False, "mininterval": 0}
+            self.status = tqdm(total=sum(jobs.values()), disable=None, **shown)
 
     def on_job_info(self, record: Any) -> None:
         """Note a job that starts."""
