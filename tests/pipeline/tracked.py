@@ -8,7 +8,8 @@ from mlflow import MlflowClient
 from flrml.files import write_json
 from flrml.pipeline.stages.progress import Progress
 from flrml.pipeline.tracking.experiment import write_experiment
-from flrml.pipeline.tracking.sync import KEY, NEWEST, Sync
+from flrml.pipeline.tracking.mlflow_store import NEWEST
+from flrml.pipeline.tracking.sync import KEY, Sync
 
 TRAINING = "runs/digits/flrml/seed0"
 CONFIG = {"n_neighbors": 3, "seeds": [0], "max_rank": 60, "datasets": {"digits": {}}, "methods": {"flrml": {}}}

@@ -17,7 +17,7 @@ from flrml.datasets.options import resolve as resolve_options
 from flrml.datasets.registry import find_dataset
 from flrml.methods import METHODS, add_methods, build, suggest
 from flrml.pipeline.config.expansion import expand
-from flrml.pipeline.naming import SWEEPS, Sweep
+from flrml.pipeline.naming import SWEEPS, Sweep, experiment_of, results_of
 from flrml.pipeline.report.catalog import FIGURES
 
 MOST_VALUES, MOST_COMBINATIONS = 100_000, 1000
@@ -52,6 +52,7 @@ def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
     if problems:
         raise ConfigError(_explain(problems[0]))
     config = _with_defaults(config, rules)
+    config |= {"results": results_of(config), "experiment": experiment_of(config)}
     if "@" in urlsplit(config["tracking_uri"]).netloc:
         raise ConfigError(
             "tracking_uri: must not hold a user or a password; "

@@ -1,7 +1,7 @@
 """Commands on the runs of MLflow: ``python -m flrml.pipeline.tracking command …``.
 
-``follow results`` logs a results folder until the input is closed. ``ui config [port]``, ``prune config [yes]`` and
-``report config report.html`` are targets of the Makefile.
+``follow results`` logs a results folder until the input is closed. ``ui port [config]``, ``prune yes [config]`` and
+``report report.html config`` are targets of the Makefile.
 """
 
 import os

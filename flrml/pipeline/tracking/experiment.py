@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
 from flrml.exceptions import DamagedFileError
-from flrml.files import read_json, write_json
+from flrml.files import atomic_write, read_json, write_json
 
 EXPERIMENT = "experiment.json"
+LAST = Path(".snakemake", "flrml_results")  # the results folder of the last run in this working folder
 NOT_LOGGED, LATER = "MLflow is not up to date", "results are kept, and the next run or `make ui` logs them"
 
 
@@ -88,6 +89,8 @@ class Follower:
     def start(self) -> None:
         """Describe the experiment and start the process."""
         write_experiment(self.results, *self.description)
+        with atomic_write(LAST) as temporary:
+            temporary.write_text(str(self.results), encoding="utf-8")
         command = [sys.executable, "-m", "flrml.pipeline.tracking", "follow", str(self.results)]
         path = os.pathsep.join(part or "." for part in sys.path)
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path})

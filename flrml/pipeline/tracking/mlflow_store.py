@@ -25,20 +25,38 @@ from flrml.files import atomic_write
 logging.getLogger("mlflow").setLevel(logging.WARNING)
 
 ARTIFACTS = "mlartifacts"
-# Columns that the runs page shows first, as a view that MLflow keeps in a tag of the experiment.
-COLUMNS = ["metrics.`accuracy`", "metrics.`train_seconds`", "metrics.`peak_mb`", "tags.`dataset`", "tags.`method`"]
-VIEW = "flrml"
-# Earlier runs of a key are left out.
-SHOWN = "tags.`flrml.newest` != 'false'"
+NEWEST, KIND = "flrml.newest", "flrml.kind"
+# The runs page as a view that MLflow keeps in a tag of the experiment: trainings and sweeps by data set, the best
+# first. Earlier runs are left out, and points of sweeps, which are on the page of their sweep.
+SHOWN = f"tags.`{NEWEST}` != 'false' and tags.`{KIND}` != 'point'"
+COLUMNS = ["metrics.`accuracy`", "metrics.`train_seconds`", "metrics.`peak_mb`", "tags.`method`"]
+VIEW, SECTION = "flrml", "best methods"
+CHARTS: dict[str, dict[str, Any]] = {
+    "accuracy": {"type": "BAR", "runsCountToCompare": 20},
+    "seconds": {
+        "type": "SCATTER",
+        "runsCountToCompare": 100,
+        "xaxis": {"key": "train_seconds", "type": "METRIC"},
+        "yaxis": {"key": "accuracy", "type": "METRIC"},
+    },
+    "objective": {"type": "LINE", "runsCountToCompare": 20, "xAxisKey": "step", "scaleType": "log"},
+}
 TAGS = {
-    # Ordered by name, MLflow shows all runs at once; by time, only those without a parent.
     f"mlflow.sharedViewState.{VIEW}": json.dumps(
         {
             "selectedColumns": COLUMNS,
             "columnOrder": COLUMNS,
             "searchFilter": SHOWN,
-            "orderByKey": "tags.`mlflow.runName`",
-            "orderByAsc": True,
+            "orderByKey": "metrics.`accuracy`",
+            "orderByAsc": False,
+            "groupBy": {"aggregateFunction": "max", "groupByKeys": [{"mode": "tag", "groupByData": "dataset"}]},
+            "useGroupedValuesInCharts": False,
+            "isAccordionReordered": True,
+            "compareRunSections": [{"uuid": SECTION, "name": "Accuracy, time and objective", "display": True}],
+            "compareRunCharts": [
+                {"uuid": name, "metricSectionId": SECTION, "metricKey": name, "selectedMetricKeys": [name], **chart}
+                for name, chart in CHARTS.items()
+            ],
         }
     ),
     # Shown in lists of experiments. Which page opens first is up to the address, see `Store.runs_page`.

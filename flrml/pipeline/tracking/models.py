@@ -97,7 +97,7 @@ def _upload(store: Store, run_id: str, record: RunRecord, model: Path, data: Pat
             name=record.name.replace(" ", "-").replace(".", "_"),
             source_run_id=run_id,
             params={name: str(value) for name, value in record.parameters.items()},
-            tags={name: record.tags[name] for name in ("dataset", "method")},
+            tags={name: record.tags[name] for name in ("dataset", "method")} | {"mlflow.note.content": record.note},
             model_type="nearest neighbours",
         )
         rows, _ = open_split(data / "train")

@@ -22,6 +22,7 @@ class RunRecord:
 
     key: str
     name: str
+    kind: str
     training: str = ""  # id of the training, which its progress file carries too
     parameters: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
@@ -40,15 +41,15 @@ class RunRecord:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def identify(folder: str) -> tuple[str, str]:
-    """Return key and name of the run with files in a folder of the results, such as ``runs/r8/flrml/seed0``."""
-    kind, *parts = PurePath(folder).parts
-    if kind == "runs":
+def identify(folder: str) -> tuple[str, str, str]:
+    """Return key, name and kind of the run with files in a folder such as ``runs/r8/flrml/seed0``."""
+    top, *parts = PurePath(folder).parts
+    if top == "runs":
         dataset, label, seed = parts[0], parts[1], parts[2].removeprefix("seed")
-        return f"{dataset}/{label}/{seed}", f"{dataset} {label}" + (f" s{seed}" if seed != "0" else "")
+        return f"{dataset}/{label}/{seed}", f"{dataset} {label}" + (f" s{seed}" if seed != "0" else ""), "training"
     sweep, dataset, method, *value = parts
     name = " ".join([dataset, method, sweep, *(f"{float(each):g}" for each in value)])
-    return "/".join([dataset, sweep, method, *value]), name
+    return "/".join([dataset, sweep, method, *value]), name, "point" if value else "sweep"
 
 
 def read_record(results: Path, folder: str) -> RunRecord | None:
@@ -120,12 +121,12 @@ def of_sweep(points: list[RunRecord], folder: str) -> RunRecord:
 
     Steps are whole numbers, so that fractional values of a parameter are given in percent.
     """
-    key, name = identify(folder)
+    key, name, kind = identify(folder)
     dataset, sweep, method = key.split("/")
     axis = SWEEPS[sweep].parameter
     first, ended = points[0], [point for point in points if point.failure is None]
     values = ", ".join(f"{point.parameters[axis]:g}" for point in points)
-    record = RunRecord(key, name, tags=first.tags, started=first.started)
+    record = RunRecord(key, name, kind, tags=first.tags, started=first.started)
     record.parameters = first.parameters | {"swept": axis, "values": values}
     del record.parameters[axis]
     record.note = f"{method} on {dataset} for {axis} = {values}: "
@@ -173,7 +174,7 @@ def of_experiment(config: dict[str, Any], runs: list[RunRecord], files: list[Pat
     for path in files:
         digest.update(path.name.encode() + path.read_bytes())
     record = RunRecord(
-        "", config["experiment"], note="\n".join(note), tags={"flrml.files": digest.hexdigest()[:16]}
+        "", config["experiment"], "experiment", note="\n".join(note), tags={"flrml.files": digest.hexdigest()[:16]}
     )
     record.parameters = {name: value for name, value in config.items() if not isinstance(value, dict | None)}
     record.parameters |= {name: ", ".join(config[name]) for name in ("datasets", "methods")}

@@ -12,26 +12,28 @@ import platform
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import yaml
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
+from mlflow.tracking.context.registry import resolve_tags
 
 from flrml.exceptions import DamagedFileError, DatasetError
 from flrml.files import read_json
 from flrml.pipeline.naming import METRICS, MODEL, POINT, PREDICTIONS
 from flrml.pipeline.stages import progress
 from flrml.pipeline.tracking.experiment import EXPERIMENT, tracking_uri
-from flrml.pipeline.tracking.mlflow_store import Store
+from flrml.pipeline.tracking.mlflow_store import KIND, NEWEST, Store
 from flrml.pipeline.tracking.models import log_model, log_predictions
 from flrml.pipeline.tracking.records import RunRecord, identify, of_experiment, of_sweep, read_record
 
-KEY, NEWEST = "flrml.key", "flrml.newest"
+KEY = "flrml.key"
 TRAINING, DIGEST = "flrml.training", "flrml.digest"  # id of the training; of what is logged, written last
 RESULTS = "flrml.results"  # id of the results folder
-PARENT = "mlflow.parentRunId"
+PARENT, NOTE = "mlflow.parentRunId", "mlflow.note.content"
 ADDRESS = "http://127.0.0.1:5000"  # of `make ui`
 MOST_METRICS = 1000  # of one request
 SUFFIXES = {"figures": (".png", ".pdf", ".csv"), "tables": (".md", ".csv")}
@@ -131,7 +133,7 @@ class Sync:
             if not alive and live.state is None:
                 return None
             tags = {name: live.run[name] for name in ("dataset", "method")}
-            run = self._create(*identify(folder), training, live.run["started"], tags)
+            run = self._create(RunRecord(*identify(folder), training, started=live.run["started"], tags=tags))
         elif DIGEST in run.data.tags:
             return None  # its result was logged and is gone
         self._log_metrics(run, live.metrics)
@@ -151,7 +153,7 @@ class Sync:
         training = record.training or digest
         run = next((run for run in found if _waits_for(run, training, record)), None)
         if run is None:
-            run = self._create(record.key, record.name, training, record.started, record.tags)
+            run = self._create(replace(record, training=training))
         self._write(run, record)
         if record.failure is None:
             attach(run.info.run_id)
@@ -159,17 +161,17 @@ class Sync:
         self._tag(run, **{DIGEST: digest})
         return run
 
-    def _create(self, key: str, name: str, training: str, started: float, tags: dict[str, str]) -> Any:
-        own = {KEY: self.key(key), TRAINING: training, NEWEST: "true", RESULTS: self.about["id"]}
-        return self.store.client.create_run(
-            self.store.experiment_id, int(1000 * started) or None, tags=tags | own, run_name=name
-        )
+    def _create(self, record: RunRecord) -> Any:
+        tags = {KEY: self.key(record.key), TRAINING: record.training, NEWEST: "true", RESULTS: self.about["id"]}
+        tags |= {KIND: record.kind, "mlflow.user": resolve_tags()["mlflow.user"], **record.tags}
+        started = int(1000 * record.started) or None
+        return self.store.client.create_run(self.store.experiment_id, started, tags=tags, run_name=record.name)
 
     def _write(self, run: Any, record: RunRecord) -> None:
         """Write parameters, tags, metrics and data sets."""
         params = [Param(name, str(value)[:6000]) for name, value in record.parameters.items()]
         self.store.client.log_batch(run.info.run_id, params=params)
-        self._tag(run, **record.tags, **{"mlflow.note.content": record.note})
+        self._tag(run, **record.tags, **{NOTE: record.note})
         metrics = [(name, float(value), 0, record.started) for name, value in record.metrics.items()]
         for name, values in record.series.items():
             metrics += [(name, float(value), step, record.started) for step, value in values.items()]
@@ -240,8 +242,8 @@ class Sync:
             files = [path.with_suffix(suffix) for path in stems for suffix in SUFFIXES[path.parent.name]]
             files = [path for path in files if path.exists()]
             record = of_experiment(self.about["config"], [record for record, _ in trained], files)
-        runs = found.pop(self.key(""), [])
-        self._log_parent(record, runs, children, lambda run_id: self._log_files(run_id, files))
+        runs, note = found.pop(self.key(""), []), record.note if record else ""
+        self._log_parent(record, runs, children, lambda run_id: self._log_files(run_id, note, files))
 
     def _log_parent(
         self,
@@ -261,9 +263,10 @@ class Sync:
                 self._tag(child, **{PARENT: run.info.run_id})
         return run
 
-    def _log_files(self, run_id: str, files: list[Path]) -> None:
-        """Log figures, tables, the configuration and the environment."""
+    def _log_files(self, run_id: str, note: str, files: list[Path]) -> None:
+        """Log figures, tables, the configuration and the environment, and describe the experiment."""
         client = self.store.client
+        client.set_experiment_tag(self.store.experiment_id, NOTE, note)
         for path in files:
             client.log_artifact(run_id, str(path), path.parent.name)
         config = yaml.safe_dump(self.about["config"], sort_keys=False, allow_unicode=True)

@@ -1,4 +1,4 @@
-"""Browse and prune the runs of a configuration."""
+"""Browse and prune the runs of a configuration, or of the last run."""
 
 import os
 import socket
@@ -9,21 +9,26 @@ from pathlib import Path
 import yaml
 
 from flrml.exceptions import TrackingError
-from flrml.pipeline.tracking.experiment import EXPERIMENT
-from flrml.pipeline.tracking.sync import ADDRESS, NEWEST, Sync
+from flrml.pipeline.naming import results_of
+from flrml.pipeline.tracking.experiment import EXPERIMENT, LAST
+from flrml.pipeline.tracking.mlflow_store import NEWEST
+from flrml.pipeline.tracking.sync import ADDRESS, Sync
 
 
-def open_results(config: str) -> Sync:
-    """Return the sync of a configuration's results, which are up to date then."""
-    results = Path(yaml.safe_load(Path(config).read_text(encoding="utf-8")).get("results", "results"))
+def open_results(config: str = "") -> Sync:
+    """Return the sync of a configuration's results, or of those of the last run; MLflow is up to date then."""
+    if config:
+        results = Path(results_of(yaml.safe_load(Path(config).read_text(encoding="utf-8"))))
+    else:
+        results = Path(LAST.read_text(encoding="utf-8") if LAST.exists() else "results")
     if not (results / EXPERIMENT).exists():
-        raise TrackingError(f"{results} has no runs yet: `make run CONFIG={config}` makes them")
+        raise TrackingError(f"{results} has no runs yet; `make run`, or `make demo` in about a minute, makes some")
     sync = Sync(results)
     sync()
     return sync
 
 
-def serve(config: str, port: str) -> int:
+def serve(port: str, config: str = "") -> int:
     """Print the address of the runs page and serve it until interrupted."""
     if not port.isdigit() or not 0 < int(port) < 2**16:
         raise TrackingError(f"port must be a number from 1 to 65535, got {port!r}: make ui PORT=5001")
@@ -43,9 +48,10 @@ def serve(config: str, port: str) -> int:
     return subprocess.run(command, check=False, env=environment).returncode
 
 
-def prune(config: str, answer: str = "") -> int:
+def prune(answer: str = "", config: str = "") -> int:
     """List the runs of earlier results, and delete them with their models and artifacts if the answer is yes."""
     sync = open_results(config)
+    print(f"experiment {sync.store.experiment}, results in {sync.results}")
     runs = sync.runs(f"tags.`{NEWEST}` = 'false'", "attributes.status != 'RUNNING'")
     for run in runs:
         accuracy = run.data.metrics.get("accuracy", float("nan"))
@@ -67,7 +73,7 @@ def prune(config: str, answer: str = "") -> int:
     return 0
 
 
-def add_report(config: str, report: str) -> int:
+def add_report(report: str, config: str) -> int:
     """Add the report to the newest run of the experiment."""
     sync = open_results(config)
     for run in sync.runs(f"tags.`flrml.key` = '{sync.key('')}'", f"tags.`{NEWEST}` = 'true'"):

@@ -102,20 +102,20 @@ def test_pruning_lists_asks_and_deletes_earlier_runs_of_this_folder_only(tmp_pat
     trained.write(run("digits", "flrml", 0.8, training="new"))
     (trained.results / TRAINING / "progress.jsonl").unlink()
     monkeypatch.setattr("builtins.input", lambda question: "")
-    assert prune("config.yaml") == 1
+    assert prune("", "config.yaml") == 1
     said = capsys.readouterr().out
     assert first.info.run_id in said
     assert "digits flrml" in said
     assert said.endswith("nothing deleted\n")
     assert list((tmp_path / "mlartifacts").rglob("classifier.npz"))
-    assert prune("config.yaml", "1") == 0
+    assert prune("1", "config.yaml") == 0
     assert "earlier runs deleted" in capsys.readouterr().out
     assert not list((tmp_path / "mlartifacts").rglob("classifier.npz"))
     with pytest.raises(MlflowException):
         trained.client.get_logged_model(first.outputs.model_outputs[0].model_id)
     assert sorted(run.data.tags["flrml.training"] for run in trained.runs()) == ["0", "1", "new"]
-    assert prune("config.yaml", "1") == 0
-    assert capsys.readouterr().out == "no earlier runs\n"
+    assert prune("1", "config.yaml") == 0
+    assert capsys.readouterr().out == "experiment test, results in results\nno earlier runs\n"
 
 
 def test_a_location_that_somebody_chose_is_kept_and_a_deleted_experiment_comes_back(tmp_path):
