@@ -56,7 +56,7 @@ class LogHandler(LogHandlerBase):
         )
         self.running: dict[int, tuple[str, float]] = {}  # name and start of each job
         self.failed: dict[int, str] = {}
-        self.done = 0
+        self.done = self.total = 0
         self.status: tqdm | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -95,13 +95,13 @@ class LogHandler(LogHandlerBase):
 
     def on_run_info(self, record: Any) -> None:
         """Begin: the jobs that are to be done are known; Snakemake tells them again at the end."""
-        if self.status is None:
+        if not self.total:
             jobs = {rule: count for rule, count in record.stats.items() if rule != "total"}
             counts = ", ".join(f"{count} {rule}" for rule, count in jobs.items() if rule != "all")
-            self.say(f"{sum(jobs.values())} jobs: {counts}")
-            self.began = time.monotonic()
+            self.total, self.began = sum(jobs.values()), time.monotonic()
+            self.say(f"{self.total} jobs: {counts}")
             shown = {"file": self.plain.stream, "bar_format": STATUS, "leave": False, "mininterval": 0}
-            self.status = tqdm(total=sum(jobs.values()), disable=None, **shown)
+            self.status = tqdm(total=self.total, disable=None, **shown)
 
     def on_job_info(self, record: Any) -> None:
         """Note a job that starts."""
@@ -136,23 +136,29 @@ class LogHandler(LogHandlerBase):
         self.say(f"failed: {self.failed[number]}: {reason}" + "".join(f" ({log})" for log in logs or []), "ERROR")
 
     def on_progress(self, record: Any) -> None:
-        """Show the number of jobs done."""
+        """Show the number of jobs done, and the outcome once all are."""
         self.done = record.done
         if self.status is not None:
             self.status.update(record.done - self.status.n)
+        if self.done == self.total:
+            self._show_outcome()
 
     def close(self) -> None:
         """Show what has become of the jobs."""
-        if self.status is not None:
-            self.status.close()
-            of, took = f"{self.done} of {self.status.total} jobs", _clock(time.monotonic() - self.began)
-            if self.failed:
-                names = ", ".join(self.failed.values())
-                self.say(f"{len(self.failed)} failed, {of} done in {took}: {names}", "ERROR")
-            else:
-                ended = self.done == self.status.total
-                self.say(f"all {self.done} jobs done in {took}" if ended else f"stopped after {of}, {took}")
+        self._show_outcome()
         super().close()
+
+    def _show_outcome(self) -> None:
+        if self.status is None:
+            return
+        self.status.close()
+        self.status = None
+        of, took = f"{self.done} of {self.total} jobs", _clock(time.monotonic() - self.began)
+        if self.failed:
+            self.say(f"{len(self.failed)} failed, {of} done in {took}: {', '.join(self.failed.values())}", "ERROR")
+        else:
+            ended = self.done == self.total
+            self.say(f"all {self.total} jobs done in {took}" if ended else f"stopped after {of}, {took}")
 
 
 def _all_quiet(quiet: Any) -> bool:

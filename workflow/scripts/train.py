@@ -15,5 +15,8 @@ with logged(snakemake.log[0]) as say:
         limits=snakemake.params.limits,
         scheduler=snakemake.config["dask_scheduler"],
     )
+    head = f"{result['dataset']:>14} {result['label']:<18}"
+    for warning in result.get("warnings", []):
+        say(f"{head} warning: {warning}")
     if result["outcome"] != "ok":
-        say(f"{result['dataset']:>14} {result['method']:<18} ended with {result['outcome']}: {result['reason']}")
+        say(f"{head} ended with {result['outcome']}: {result['reason']}")

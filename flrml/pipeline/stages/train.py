@@ -1,13 +1,16 @@
 """Train one method on one data set, within limits and measured."""
 
+import sys
 import time
 import uuid
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from flrml.datasets.store import open_groups
+from flrml.exceptions import FlrmlWarning
 from flrml.files import PathLike, write_json
 from flrml.methods import METHODS
 from flrml.pipeline.naming import MODEL, TRAINING
@@ -65,19 +68,24 @@ def train(
                     spectrum, X if scheduler is None else load_rows(rows)[0], method.spectrum_kind
                 )
             given = {"triplets": np.load(triplets), "spectrum": bound, "groups": open_groups(rows)}
-            estimator, seconds = timed_fit(
-                run["method"],
-                run["parameters"] | {"random_state": run["seed"]},
-                X,
-                y,
-                **given,
-                listener=lambda step, objective: progress.metrics(step, objective=objective),
-            )
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", FlrmlWarning)
+                estimator, seconds = timed_fit(
+                    run["method"],
+                    run["parameters"] | {"random_state": run["seed"]},
+                    X,
+                    y,
+                    **given,
+                    listener=lambda step, objective: progress.metrics(step, objective=objective),
+                )
+        for warning in caught:
+            print(f"{warning.category.__name__}: {warning.message}", file=sys.stderr)
         LearnedMap.of(estimator).save(Path(folder) / MODEL, training)
         return {
             "train_seconds": seconds,
             "n_iter": int(getattr(estimator, "n_iter_", 1)),
             **{name: int(getattr(estimator, f"n_{name}_")) for name in DESCENT if hasattr(estimator, f"n_{name}_")},
+            "warnings": [str(warning.message) for warning in caught if issubclass(warning.category, FlrmlWarning)],
             "history": np.asarray(getattr(estimator, "history_", ()), dtype=float).tolist(),
             "n": X.shape[0],
             "D": X.shape[1],

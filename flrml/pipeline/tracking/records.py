@@ -93,6 +93,9 @@ def _of_run(record: RunRecord, result: dict[str, Any]) -> None:
     record.note = f"{result['label']} on {result['dataset']}, seed {result['seed']}: " + (
         record.failure or f"accuracy {100 * result['accuracy']:.1f} % by nearest neighbours ({result['metric']})"
     )
+    if result.get("warnings"):
+        record.tags["warnings"] = "; ".join(result["warnings"])
+        record.note += f". Warning: {record.tags['warnings']}"
     record.datasets = {CONTEXTS[part]: used for part, used in result["data"].items()}
     record.seconds = result.get("train_seconds", 0) + result.get("evaluate_seconds", 0)
 
