@@ -1,13 +1,12 @@
 """MLflow's user interface in a real browser."""
 
-import json
 import re
 import shutil
 import subprocess
 
 import pytest
 
-from flrml.pipeline.tracking.mlflow_store import runs_page
+from flrml.pipeline.tracking.mlflow_store import Store
 from tests.pipeline.server import mlflow_server
 from tests.workflow.project import TINY
 
@@ -22,10 +21,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="chr
 class Browser:
     """A browser on the pages of a finished experiment."""
 
-    def __init__(self, project, address, profile):
+    def __init__(self, project, store, address, profile):
         self.project, self.address, self.profile = project, address, profile
         self.runs = {run["tags"]["mlflow.runName"]: run for run in project.runs()}
-        self.experiment = json.loads((project.results / "mlflow.json").read_text())["experiment_id"]
+        self.table = store.runs_page(address)
+        self.experiment = store.experiment_id
 
     def shown(self, page, *options):
         """Return a page as the browser has built it."""
@@ -47,30 +47,31 @@ def browser(finished, tmp_path_factory):
     project.sync()
     (project.results / "runs/digits/cosine/seed0/metrics.json").unlink()
     project.run()
+    store = Store(f"sqlite:///{project.work}/mlflow.db", TINY["experiment"], folder / "lock")
+    store.open()
     with mlflow_server(project.work) as address:
-        yield Browser(project, address, folder / "profile")
+        yield Browser(project, store, address, folder / "profile")
 
 
-def test_the_runs_page_shows_the_newest_runs_and_the_columns_a_person_wants(browser):
-    page = browser.shown(runs_page(browser.address, browser.experiment))
-    for name in (
-        "digits flrml",
-        "shapes10-16 cosine",
-        "digits flrml margin",
-        "digits mflrml batches 20",
-        "flrml-tiny",
-    ):
+def test_the_runs_page_groups_trainings_and_sweeps_by_data_set_the_best_first(browser):
+    page = browser.shown(browser.table)
+    for name in ("digits flrml", "shapes10-16 cosine", "digits flrml margin"):
         assert f">{name}<" in page
+    assert ">digits mflrml batches 20<" not in page
+    assert "Group: digits" in page
     assert f">{browser.runs['digits flrml']['latest_metrics']['accuracy']:g}<" in page
     places = [page.find(f'col-id="{column}"') for column in ("metrics.`accuracy`", "tags.`method`")]
     assert -1 < places[0] < places[1]
-    assert int(re.search(r">(\d+)</\w+> matching runs", page)[1]) == len(browser.runs)
+    shown = [run for run in browser.runs.values() if run["tags"]["flrml.kind"] != "point"]
+    assert int(re.search(r">(\d+)</\w+> matching runs", page)[1]) == len(shown) < len(browser.runs)
 
 
-def test_the_page_of_all_runs_shows_earlier_ones_too(browser):
-    page = browser.shown(runs_page(browser.address, browser.experiment, every=True))
-    assert int(re.search(r">(\d+)</\w+> matching runs", page)[1]) == len(browser.project.runs(every=True))
-    assert len(browser.project.runs(every=True)) > len(browser.runs)
+def test_the_charts_compare_methods_first(browser):
+    page = browser.shown(f"{browser.table}&compareRunsMode=CHART")
+    section = page.index("Accuracy, time and objective")
+    places = [page.find(f">{name}<", section) for name in ("accuracy", "objective")]
+    assert -1 < places[0] < places[1]
+    assert re.search(r'<path class="js-line"[^>]* d="M[\d.]+,[\d.]+L', page)
 
 
 def test_a_run_shows_its_note_parameters_model_and_data(browser):

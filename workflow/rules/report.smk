@@ -67,7 +67,7 @@ rule report_cover:
     """Write the cover of the report."""
     input:
         summary=f"{RESULTS}/tables/summary.csv",
-        claims=[f"{RESULTS}/tables/claims.csv"] if f"{RESULTS}/tables/claims.md" in TABLE_FILES else [],
+        claims=f"{RESULTS}/tables/claims.csv" if f"{RESULTS}/tables/claims.md" in TABLE_FILES else [],
         code=sources("pipeline.report.cover"),
     output:
         f"{RESULTS}/report_cover.rst",

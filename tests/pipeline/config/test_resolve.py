@@ -139,6 +139,19 @@ def test_defaults_are_filled_in_at_every_depth():
     assert config["figures"]["margin"]["methods"] == ["flrml", "flrml-reference"]
 
 
+@pytest.mark.parametrize(
+    ("given", "results", "experiment"),
+    [
+        ({}, "results/digits-r8", "digits-r8"),
+        ({"results": "out/my study"}, "out/my study", "my-study"),
+        ({"experiment": "mine"}, "results/digits-r8", "mine"),
+    ],
+)
+def test_an_experiment_has_a_folder_of_its_own_and_is_named_after_it(given, results, experiment):
+    config = resolve({"datasets": {"digits": {}, "r8": {}}} | given, SCHEMA)
+    assert (config["results"], config["experiment"]) == (results, experiment)
+
+
 def test_a_single_control_is_a_configuration():
     config = resolve({"datasets": {"digits": {}}, "methods": {"cosine": {}}}, SCHEMA)
     assert config["figures"] == {"pareto": {}}
