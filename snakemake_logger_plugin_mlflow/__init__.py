@@ -25,6 +25,7 @@ NOISE = (
     "Conda environments: ignored",
     "Elapsed time:",
     "Execute ",
+    "Loading script code",
     "Exiting because a job execution failed",
     "Select jobs to execute",
     "Shutting down, this might take",
