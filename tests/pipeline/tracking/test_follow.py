@@ -25,7 +25,7 @@ class Following:
 
     def wait_for(self, **expected):
         """Wait until the runs of the training have these states; a training may be left out."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while time.monotonic() < deadline:
             if self.folder.client.get_experiment_by_name(self.folder.config["experiment"]) and (
                 expected.items() <= self.folder.states().items()
