@@ -51,6 +51,7 @@ TAGS = {
             "orderByAsc": False,
             "groupBy": {"aggregateFunction": "max", "groupByKeys": [{"mode": "tag", "groupByData": "dataset"}]},
             "useGroupedValuesInCharts": False,
+            "runsHiddenMode": "SHOW_ALL",
             "isAccordionReordered": True,
             "compareRunSections": [{"uuid": SECTION, "name": "Accuracy, time and objective", "display": True}],
             "compareRunCharts": [

@@ -83,8 +83,12 @@ def _of_run(record: RunRecord, result: dict[str, Any]) -> None:
     names = ["accuracy", "train_seconds", "evaluate_seconds", "peak_mb", "n_iter"]
     scores = ("accuracy_", "recall_at_", "precision_at_", "r_precision", "map_at_r")
     names += [name for name in result if name.startswith(scores)]
-    # Rounded, because MLflow's table has no room for microseconds.
-    record.metrics = {name: round(result[name], 6) for name in names if result.get(name) is not None}
+    # Seconds are rounded, because MLflow's table has no room for microseconds.
+    record.metrics = {
+        name: round(result[name], 4) if name.endswith("seconds") else result[name]
+        for name in names
+        if result.get(name) is not None
+    }
     record.parameters = result["parameters"] | {f"{name}.chosen": True for name in result.get("chosen", [])}
     record.parameters["seed"] = result["seed"]
     if result.get("history"):
