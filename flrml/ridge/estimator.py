@@ -227,8 +227,6 @@ class RidgeFLRML(LowRankMetric):
         candidate = trials[0].candidate
         rows = scaled(candidate.basis)
         solver = Solver(rows, supervision, None, candidate.form.unsupervised, settings, random)
-        rank = solver.problem.rank
-        self._check_directions(candidate.n_components, rank, f"the {rank} directions of the data")
         self.fit_intercept_ = rows.constant > 0
 
         def set_map(C: NDArray, weights: NDArray, hinges: list[float]) -> None:
