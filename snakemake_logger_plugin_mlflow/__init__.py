@@ -22,6 +22,7 @@ from flrml.pipeline.tracking.experiment import Follower
 NOISE = (
     "Assuming unrestricted shared filesystem",
     "Building DAG of jobs",
+    "Complete log",
     "Conda environments: ignored",
     "Elapsed time:",
     "Execute ",

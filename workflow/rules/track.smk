@@ -19,7 +19,8 @@ onsuccess:
     drawn = [Path(path).parent.name for path in [*FIGURE_FILES, *TABLE_FILES] if Path(path).exists()]
     counts = [(drawn.count(f"{kind}s"), kind) for kind in ("figure", "table")]
     said = " and ".join(f"{count} {kind}{'s' * (count != 1)}" for count, kind in counts)
-    logger.info(f"{said}: {RESULTS}/figures, {RESULTS}/tables")
+    if drawn:
+        logger.info(f"{said}: {RESULTS}/figures, {RESULTS}/tables")
     FOLLOWER.finish()
 
 
