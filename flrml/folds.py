@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Parts = tuple[NDArray, NDArray]  # numbers of the training rows, and of the validation rows
 
 N_FOLDS = 5
-CROSS_VALIDATE_BELOW = 2000  # rows; with more, one fold is precise enough
+CROSS_VALIDATE_BELOW = 2000  # groups; with more, one fold is precise enough
 MAX_VALIDATION_ROWS = 1500  # of all folds
 
 
@@ -54,26 +54,27 @@ def group_folds(groups: NDArray, n_groups: int, random: np.random.RandomState) -
 
 def validation_parts(
     folds: list[Parts],
-    n: int,
+    groups: NDArray,
     random: np.random.RandomState,
     *,
     cross_validate_below: float = CROSS_VALIDATE_BELOW,
     max_validation_rows: int = MAX_VALIDATION_ROWS,
 ) -> list[Parts]:
-    """Return all folds of n rows for cross-validation, or only the first one.
+    """Return all folds for cross-validation, or only the first one, with a limited number of validation rows.
 
-    The number of validation rows is limited. Folds without training or validation rows are left out.
+    All folds are used below a number of groups: errors within a group are correlated, so the number of groups
+    decides, not that of rows. Folds without training or validation rows are left out.
     """
     folds = [(train, validation) for train, validation in folds if len(train) and len(validation)]
-    chosen = folds if n < cross_validate_below else folds[:1]
+    chosen = folds if len(np.unique(groups)) < cross_validate_below else folds[:1]
     most = max_validation_rows // max(len(chosen), 1)
     return [(train, draw_at_most(most, validation, random)) for train, validation in chosen]
 
 
 def split_labels(label: NDArray, groups: NDArray | None, random: np.random.RandomState) -> list[Parts]:
     """Return training and validation rows for labels, as :class:`flrml.RidgeFLRML` uses them."""
-    folds = stratified_folds(label, number_groups(groups, len(label)), random)
-    return validation_parts(folds, len(label), random)
+    numbers = number_groups(groups, len(label))
+    return validation_parts(stratified_folds(label, numbers, random), numbers, random)
 
 
 def draw_at_most(most: int, rows: NDArray, random: np.random.RandomState) -> NDArray:

@@ -100,7 +100,7 @@ class RidgeFLRML(LowRankMetric):
         ``param_ridge``, ``param_within`` and so on hold their values. ``mean_test_score`` is the score on
         validation rows and ``rank_test_score`` its rank. ``std_test_score`` is the standard deviation over folds,
         nan with a single fold. ``standard_error`` is that of the score, over groups. ``neighbour_purity`` is the
-        share of neighbours of the right class, which cross-validation compares; or MAP@R with ``new_classes``.
+        share of neighbours of the right class, which is compared if rows are few; or MAP@R with ``new_classes``.
     n_iter_ : int
         1 for the closed form and 1 for each round.
     history_ : ndarray of shape (n_rounds,)

@@ -36,7 +36,7 @@ class SearchPolicy:
     max_search_rows : int
         Largest number of rows to search with; with more rows, a random sample is searched.
     cross_validate_below : int
-        Number of rows below which all five folds are used, not only the first.
+        Number of groups below which all five folds are used, not only the first.
     max_validation_rows : int
         Largest number of validation rows of all folds.
     max_reference_rows : int

@@ -5,8 +5,8 @@
 2. Discriminants are tried with the powers of ten among the eigenvalues of the scatter as ridge, and every scale.
 3. Unless they make far fewer errors than the cosine of X, the unsupervised form is tried as well, for two large
    ridges, without and with rounds.
-4. A candidate replaces an earlier choice, of which a ridge of 1 is the first, if it is better by more than a
-   standard error.
+4. Discriminants with scaled features and a ridge of 1 are chosen unless another candidate is better by more than a
+   standard error; then the best one is.
 5. If a sample was searched, the ridge of the unsupervised form and the number of rounds grow with the groups.
 
 For new classes, each half of the classes is held out in turn, the score is MAP@R among their rows, and more forms
@@ -134,10 +134,10 @@ class Fold:
 
 
 class Selection:
-    """Scores of candidates on the same folds; ``report`` is called with every trial."""
+    """Scores of candidates on the same folds, of few rows or many; ``report`` is called with every trial."""
 
-    def __init__(self, folds: list[Fold], report: Callable[[Trial], None]):
-        self.folds, self.report = folds, report
+    def __init__(self, folds: list[Fold], report: Callable[[Trial], None], few: bool):
+        self.folds, self.report, self.few = folds, report, few
         self.trials: list[Trial] = []
         self._by_sample: dict[Candidate | None, NDArray] = {}
 
@@ -170,10 +170,10 @@ class Selection:
     def prefer(self, trials: list[Trial], simple: Trial | None) -> Trial:
         """Return the best trial, or the simple one if it is within a standard error of the best.
 
-        The error is that of the difference, because both are evaluated on the same rows. In cross-validation the
-        neighbour purity is compared, which is less noisy than the votes.
+        The error is that of the difference, because both are evaluated on the same rows. Of few rows the neighbour
+        purity is compared, which is less noisy than the votes.
         """
-        by = "neighbour_purity" if len(self.folds) > 1 else "decisions"
+        by = "neighbour_purity" if self.few else "decisions"
         best = ordered(trials, by)[0]
         if simple is None:
             return best
@@ -224,7 +224,7 @@ def select(
     searched, scaled, known = _searched_rows(X, scaled, supervision, settings, forms, policy, random)
     parts = validation_parts(
         known.folds(random),
-        len(known.groups),
+        known.groups,
         random,
         cross_validate_below=np.inf if known.new_classes else policy.cross_validate_below,
         max_validation_rows=policy.max_validation_rows,
@@ -232,7 +232,7 @@ def select(
     folds = [Fold(searched, scaled, known, pair, settings, policy, random) for pair in parts]
     if not folds:  # too few rows for a split
         return [Trial(default)]
-    selection = Selection(folds, report)
+    selection = Selection(folds, report, len(known.groups) < policy.cross_validate_below)
     chosen = _choose(selection, default, forms, given, policy)
     if any(form.unsupervised for form in forms) and selection.loss(chosen.candidate) > 1:
         warnings.warn(
@@ -272,17 +272,13 @@ def _searched_rows(
 def _choose(
     selection: Selection, default: Candidate, forms: list[Form], given: dict[str, Any], policy: SearchPolicy
 ) -> Trial:
-    """Return the trial of the best candidate; ties within a standard error go to the one that was tried earlier."""
+    """Return the best trial, or the default candidate's if that is within a standard error of it."""
     discriminants, unsupervised = ([form for form in forms if form.unsupervised == kind] for kind in (False, True))
     new_classes = selection.folds[0].supervision.new_classes  # rounds fit the classes that are known
     rounds = [policy.rounds] if given["rounds"] == "auto" and not new_classes else []
-    best: Trial | None = None
-    if discriminants:
-        best = _try_discriminants(selection, default, discriminants, given, policy)
-        if not unsupervised:
-            best = selection.prefer(
-                [best, *selection.score(replace(best.candidate, rounds=number) for number in rounds)], best
-            )
+    best = _try_discriminants(selection, default, discriminants, given, policy) if discriminants else None
+    if best is not None and not unsupervised:
+        selection.score(replace(best.candidate, rounds=number) for number in rounds)
     bound = policy.cosine_error_ratio * selection.error_rate(None) if unsupervised and best is not None else 0.0
     if unsupervised and (best is None or selection.error_rate(best.candidate) > bound):
         start = default if given["scale"] != "auto" else replace(default, scale=0.0)
@@ -291,10 +287,9 @@ def _choose(
             large = selection.folds[0].solver(starts[0].basis).ridges()[-1]
             starts = [replace(start, ridge=ridge) for start in starts for ridge in (large / 10, large * 10)]
         starts += [replace(start, rounds=number) for number in rounds for start in starts]
-        rivals = selection.score(starts)
-        best = selection.prefer(rivals if best is None else [best, *rivals], best)
-    assert best is not None
-    return best
+        selection.score(starts)
+    simple = (trial for trial in selection.trials if trial.candidate == default)
+    return selection.prefer(selection.trials, next(simple, None))
 
 
 def _try_discriminants(

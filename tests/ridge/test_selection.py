@@ -28,7 +28,7 @@ def tried(model):
 
 
 def prefer_simple(trials, simple):
-    return Selection([None], print).prefer(trials, simple)
+    return Selection([], print, False).prefer(trials, simple)
 
 
 def trial(form, right, ridge=1.0):
@@ -79,7 +79,7 @@ def test_every_score_is_that_of_fits_without_the_validation_rows(digits, below):
     policy = SearchPolicy(cross_validate_below=below)
     model = RidgeFLRML(10, **given, policy=policy, random_state=0).fit(X, y)
     random, groups = np.random.RandomState(0), np.arange(len(y))
-    parts = validation_parts(stratified_folds(y, groups, random), len(y), random, cross_validate_below=below)
+    parts = validation_parts(stratified_folds(y, groups, random), groups, random, cross_validate_below=below)
     assert len(parts) == (5 if below else 1)
     accuracies = []
     for rows, held in parts:
