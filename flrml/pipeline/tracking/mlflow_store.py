@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
+from urllib.request import url2pathname
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
@@ -19,7 +20,7 @@ from mlflow import MlflowClient
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
 from flrml.exceptions import TrackingError
-from flrml.files import atomic_write
+from flrml.files import atomic_write, leads_through_link
 
 # Every process would tell that it opens the database.
 logging.getLogger("mlflow").setLevel(logging.WARNING)
@@ -168,6 +169,12 @@ class Store:
         self.client.delete_run(run.info.run_id)
 
     def _delete_artifacts(self, address: str) -> None:
+        """Delete the artifacts of a run or a model; in a folder, only those that lie in this project's own."""
+        if self.local:
+            folder, own = Path(url2pathname(urlparse(address).path)), self.database.with_name(ARTIFACTS)
+            if own not in folder.parents or leads_through_link(folder, own):
+                print(f"kept, not in {own}: artifacts of a deleted run, {folder}", flush=True)
+                return
         get_artifact_repository(address, tracking_uri=self.uri).delete_artifacts()
 
 

@@ -118,6 +118,19 @@ def test_pruning_lists_asks_and_deletes_earlier_runs_of_this_folder_only(tmp_pat
     assert capsys.readouterr().out == "experiment test, results in results\nno earlier runs\n"
 
 
+def test_artifacts_behind_a_link_or_elsewhere_are_kept(tmp_path, capsys):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "mlartifacts").symlink_to(elsewhere)
+    store = Store(f"sqlite:///{tmp_path}/mlflow.db", "test", tmp_path / "lock")
+    store.open()
+    found = store.client.create_run(store.experiment_id)
+    store.client.log_text(found.info.run_id, "kept", "note.txt")
+    store.delete_run(found)
+    assert (elsewhere / found.info.run_id / "artifacts" / "note.txt").read_text() == "kept"
+    assert "artifacts of a deleted run" in capsys.readouterr().out
+
+
 def test_a_location_that_somebody_chose_is_kept_and_a_deleted_experiment_comes_back(tmp_path):
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     Store(uri, "other", tmp_path / "lock").open()
