@@ -102,23 +102,23 @@ KINDS = {
 
 def train_kinds(folder: Path) -> tuple[Folder, dict[str, Kind]]:
     """Prepare, train and evaluate a model of every kind, and log all; return the results and the raw input."""
-    results, kinds = Folder(folder / "results", f"sqlite:///{folder}/mlflow.db"), {}
-    for name, make in KINDS.items():
-        raw, data = folder / name, folder / "results/data" / name
-        raw.mkdir()
-        kind = kinds[name] = make(raw)
-        prepare(kind.source, data, options=kind.options)
-        draw_for_dataset(data, folder / "triplets.npy", n_triplets=5, seed=0)
-        run = {"dataset": name, "method": METHOD, "seed": 0, "parameters": {"n_components": 4}}
-        limits = {"minutes": 1, "memory_mb": 3000}
-        place = results.results / run_of(name)
-        train(place, data=data, triplets=folder / "triplets.npy", spectrum=None, run=run, limits=limits)
-        evaluate(place, data=data, n_neighbors=3)
-        if kind.raw is None:
-            kind.raw = open_split(data / "test")[0][:]
-    results.ask(*(run_of(name) for name in KINDS))
     with pytest.MonkeyPatch.context() as patched:
-        patched.delenv("MLFLOW_TRACKING_URI", raising=False)
+        patched.delenv("MLFLOW_TRACKING_URI", raising=False)  # it wins over an address that is given
+        results, kinds = Folder(folder / "results", f"sqlite:///{folder}/mlflow.db"), {}
+        for name, make in KINDS.items():
+            raw, data = folder / name, folder / "results/data" / name
+            raw.mkdir()
+            kind = kinds[name] = make(raw)
+            prepare(kind.source, data, options=kind.options)
+            draw_for_dataset(data, folder / "triplets.npy", n_triplets=5, seed=0)
+            run = {"dataset": name, "method": METHOD, "seed": 0, "parameters": {"n_components": 4}}
+            limits = {"minutes": 1, "memory_mb": 3000}
+            place = results.results / run_of(name)
+            train(place, data=data, triplets=folder / "triplets.npy", spectrum=None, run=run, limits=limits)
+            evaluate(place, data=data, n_neighbors=3)
+            if kind.raw is None:
+                kind.raw = open_split(data / "test")[0][:]
+        results.ask(*(run_of(name) for name in KINDS))
         results.sync()
     return results, kinds
 

@@ -29,7 +29,7 @@ def test_every_kind_of_the_tiny_experiment():
     assert files_of(config, "runs") == [
         f"out/runs/{dataset}/{method}/seed0/metrics.json"
         for dataset in ("digits", "shapes10-16")
-        for method in ("flrml", "mflrml-reference", "cosine")
+        for method in ("flrml", "flrml-ridge", "mflrml-reference", "cosine")
     ]
     assert files_of(config, "descents") == [
         "out/runs/digits/flrml/seed0/metrics.json",
