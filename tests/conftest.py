@@ -10,10 +10,20 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
 from flrml import decompose, draw_triplets
+from flrml.methods import METHODS
 from flrml.reference import decompose_centered
 
 settings.register_profile("flrml", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("flrml")
+
+
+@pytest.fixture(autouse=True)
+def registered_methods():
+    """Forget the classes from outside that a configuration of the test has registered."""
+    before = dict(METHODS)
+    yield
+    METHODS.clear()
+    METHODS.update(before)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from flrml.methods import Method
 from flrml.pipeline.config.resolve import resolve
 from tests.pipeline.server import free_port, serving
 from tests.workflow.project import ROOT
@@ -74,6 +75,8 @@ def test_the_method_of_the_docs_is_one(small_digits):
     exec(code, found)
     model = found["LeadingDirections"](3).fit(small_digits.X)
     assert model.transform(small_digits.X).shape == (len(small_digits.X), 3)
+    (line,) = (code for code in blocks("python", ALL) if code.startswith("Method("))
+    assert eval(line, {"Method": Method}).path.endswith(".LeadingDirections")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

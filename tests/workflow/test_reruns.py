@@ -2,11 +2,13 @@
 
 import copy
 import os
+import re
+from textwrap import indent
 
 import numpy as np
 import pytest
 
-from tests.workflow.project import TINY
+from tests.workflow.project import ROOT, TINY
 
 PRINTED = {f"figure_{name}": 1 for name in ("smoothing", "convergence", "margin", "batches")}
 BEYOND = {f"figure_{name}": 1 for name in ("pareto", "growth", "iterations")}
@@ -103,49 +105,17 @@ def test_a_changed_caption_redraws_its_figure_only(project):
     assert project.planned() == {"figure_growth": 1}
 
 
-FIGURE = """
-    Figure(
-        "times",
-        "Times",
-        "times.draw_times",
-        ("runs",),
-        "Training time in seconds against the number of the run.",
-        "My section",
-    ),
-    Figure(
-        "pareto","""
-TABLE = """
-    Entry(
-        "runs",
-        "Runs",
-        "times.runs_table",
-        ("runs",),
-        "A row per run: columns for method and seconds.",
-    ),
-    Entry(
-        "memory","""
-FUNCTIONS = """
-from flrml.pipeline.report.figures.style import panels, write_numbers
-from flrml.pipeline.report.table import Cell, Table
-
-
-def draw_times(stem, results):
-    seconds = [run["train_seconds"] for run in results.runs]
-    with panels(stem) as (axes,):
-        axes.plot(seconds)
-        axes.set(xlabel="run", ylabel="training time (s)")
-    write_numbers(stem, ["seconds"], [[value] for value in seconds])
-
-
-def runs_table(results):
-    return Table(["method", "s"], [[Cell(r["method"]), Cell(f"{r['train_seconds']:.1f}")] for r in results.runs])
-"""
+BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs/own.md").read_text(), re.DOTALL)
+(FUNCTIONS,) = (block for block in BLOCKS if "def draw_times" in block)
+(FIGURE,) = (indent(f"{block.rstrip()},\n", "    ") for block in BLOCKS if block.startswith("Figure("))
+(TABLE,) = (indent(f"{block.rstrip()},\n", "    ") for block in BLOCKS if block.startswith("Entry("))
 
 
 def test_a_new_figure_and_a_new_table_are_two_files_and_draw_only_themselves(project):
     """They are drawn, are in the report and are in MLflow."""
-    project.edit("pipeline/report/catalog.py", '\n    Figure(\n        "pareto",', FIGURE)
-    project.edit("pipeline/report/catalog.py", '\n    Entry(\n        "memory",', TABLE)
+    figure, table = '    Figure(\n        "pareto",', '    Entry(\n        "memory",'
+    project.edit("pipeline/report/catalog.py", figure, FIGURE + figure)
+    project.edit("pipeline/report/catalog.py", table, TABLE + table)
     (project.code / "flrml/pipeline/report/times.py").write_text(FUNCTIONS)
     config = copy.deepcopy(TINY)
     config["figures"]["times"] = {}

@@ -4,6 +4,7 @@ from flrml.pipeline.report.catalog import FIGURES, TABLES
 
 FIGURE_FILES = [f"{RESULTS}/figures/{name}.pdf" for name in result_files.figures_of(config)]
 TABLE_FILES = [f"{RESULTS}/tables/{name}.md" for name in result_files.tables_of(config)]
+SHOWS_CLAIMS = f"{RESULTS}/tables/claims.md" in TABLE_FILES  # not for own data
 COVER_FILES = [f"{RESULTS}/report_cover.rst"] if result_files.files_of(config, "runs") else []
 if COVER_FILES:
 
@@ -33,6 +34,7 @@ for entry in FIGURES.values():
             caption=entry.caption,
             methods=result_files.shown_methods(config, entry),
             positions=result_files.dataset_positions(config, entry.name),
+            shows_claims=SHOWS_CLAIMS,
         script:
             "../scripts/figure.py"
 
@@ -67,7 +69,7 @@ rule report_cover:
     """Write the cover of the report."""
     input:
         summary=f"{RESULTS}/tables/summary.csv",
-        claims=f"{RESULTS}/tables/claims.csv" if f"{RESULTS}/tables/claims.md" in TABLE_FILES else [],
+        claims=f"{RESULTS}/tables/claims.csv" if SHOWS_CLAIMS else [],
         code=sources("pipeline.report.cover"),
     output:
         f"{RESULTS}/report_cover.rst",

@@ -11,5 +11,6 @@ with logged(snakemake.log[0]) as say:
     stem = Path(snakemake.output[0]).with_suffix("")
     results = Results.read(dict(snakemake.input.items()), positions=snakemake.params.positions)
     load_function(snakemake.params.function)(stem, results)
-    write_caption(stem, snakemake.params.caption, claims_shown(stem.name, results))
+    claims = claims_shown(stem.name, results) if snakemake.params.shows_claims else ""
+    write_caption(stem, snakemake.params.caption, claims)
     say(f"drawn: {stem}.pdf")
