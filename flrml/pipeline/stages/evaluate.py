@@ -79,7 +79,7 @@ def _scores(learned: LearnedMap, load: Callable, open_rows: Callable) -> tuple[d
     embedded = rows.embedded(learned.embed)
     result: dict[str, Any] = {}
     own = learned.metric
-    # Unchanged rows have unit length, so that cosine and distance agree on their neighbours.
+    # Rows that no map changes are compared by the own metric alone.
     for name in (own,) if learned.components is None else dict.fromkeys((own, "cosine")):
         labels, distances = embedded.neighbours(name, learned.W)
         found = majority_vote(labels, distances)
