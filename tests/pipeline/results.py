@@ -29,7 +29,7 @@ def run(dataset: str, method: str, accuracy: float | None = None, *, seed: int =
     if accuracy is None:
         return common | {"outcome": "E", "reason": "no solution"} | more
     ended = {"outcome": "ok", "accuracy": accuracy, "train_seconds": 2.0, "evaluate_seconds": 1.0, "n_iter": 4}
-    ended |= {"metric": "cosine", "recall_at_1": accuracy - 0.1, "map_at_r": accuracy / 2}
+    ended |= {"n_test": 200, "metric": "cosine", "recall_at_1": accuracy - 0.1, "map_at_r": accuracy / 2}
     return common | ended | {"history": [8.0, 4.0, 2.0, 1.0]} | more
 
 

@@ -8,6 +8,7 @@ with logged(snakemake.log[0]) as say:
         Path(snakemake.output.metrics).parent,
         data=Path(snakemake.input.meta).parent,
         n_neighbors=snakemake.params.n_neighbors,
+        cosine_rows=snakemake.params.cosine_rows,
         scheduler=snakemake.config["dask_scheduler"],
     )
     say(summary(result))

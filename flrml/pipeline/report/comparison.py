@@ -180,6 +180,7 @@ def summary_table(results: Results) -> Table:
     """Compare RidgeFLRML with cosine, FLRML and the best other method, a row per data set."""
     shown = ("cosine", "flrml", "flrml-ridge")
     accuracies, seconds = results.means("accuracy"), results.means("train_seconds")
+    runs = by(results.runs, "dataset", "method")
     rows = []
     for dataset in results.datasets:
         accuracy = accuracies.get(dataset, {})
@@ -192,6 +193,8 @@ def summary_table(results: Results) -> Table:
                 time = seconds[dataset][method] + results.svd_seconds(dataset, method)
                 name = f"{title(method)}: " if method == other else ""
                 text = f"{name}{100 * accuracy[method]:.1f} % in {figures(time)} s"
+                if size := sampled_rows(runs[dataset][method]):
+                    text += f" (on {size:,} test rows)"
             cells.append(Cell(text, _is_best(method, accuracy)))
         rows.append([Cell(dataset), *cells])
     note = "5-NN accuracy on the test part; seconds of training, with the SVD if a method needs one; bold: best."
@@ -289,6 +292,14 @@ def _is_best(name: str, values: dict[str, float], choose: Callable = max) -> boo
     return name in values and abs(values[name] - choose(values.values())) < 1e-9
 
 
+def sampled_rows(found: list[Record]) -> int:
+    """Return the size of the sample of test rows on which runs were evaluated; 0 if on all of them."""
+    sizes = [
+        run["n_test"] for run in found if run["outcome"] == "ok" and run["n_test"] < run["data"]["test"]["rows"]
+    ]
+    return min(sizes, default=0)
+
+
 def _letter(found: list[Record]) -> str:
     """Return the outcome of runs that did not finish, or nothing if there is no run."""
     return found[0]["outcome"] if found else ""
@@ -299,6 +310,8 @@ def _accuracy(found: list[Record], printed: Any, bold: bool) -> str:
     theirs = printed[0] if isinstance(printed, tuple) else printed
     mark = f"{theirs}{'*' if bold else ''}"
     ours, text = mean(found, "accuracy"), _percent(found, "accuracy")
+    if size := sampled_rows(found):
+        text += f" of {size:,} rows"
     if ours is None:
         return (text or ("–" if theirs else "")) + (f" ({mark})" if theirs else "")
     if isinstance(theirs, float):

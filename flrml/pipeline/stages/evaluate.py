@@ -3,7 +3,6 @@
 import csv
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from flrml.datasets.store import load_meta, open_split
 from flrml.files import PathLike, atomic_write, read_json, write_json
 from flrml.neighbors import majority_vote
 from flrml.pipeline.naming import METRICS, MODEL, PREDICTIONS, TRAINING
-from flrml.pipeline.stages.inputs import connection
+from flrml.pipeline.stages.inputs import connection, load_rows
 from flrml.pipeline.stages.learned_map import LearnedMap
 from flrml.pipeline.stages.scores import PreparedRows
 from flrml.reference.vote import farthest_vote
@@ -25,7 +24,12 @@ SHOWN_ROWS = 1000  # of the test part, in a picture of the embedding
 
 
 def evaluate(
-    folder: PathLike, *, data: PathLike, n_neighbors: int = 5, scheduler: str | None = None
+    folder: PathLike,
+    *,
+    data: PathLike,
+    n_neighbors: int = 5,
+    cosine_rows: int | None = None,
+    scheduler: str | None = None,
 ) -> dict[str, Any]:
     """Measure a trained model by nearest neighbours and as retrieval; write it with what the training says.
 
@@ -40,6 +44,9 @@ def evaluate(
         Prepared data set.
     n_neighbors : int, default 5
         Neighbours that vote.
+    cosine_rows : int, optional
+        Size of the random sample of test rows on which a method that learns no map is evaluated, because comparing
+        all features takes long; all test rows by default.
     scheduler : str, optional
         Address of a Dask scheduler whose workers search.
     """
@@ -48,9 +55,14 @@ def evaluate(
     if result["outcome"] == "ok":
         learned = LearnedMap.load(Path(folder) / MODEL)
         with connection(scheduler) as open_rows:
-            measured, predicted = _scores(learned, partial(PreparedRows.load, data, n_neighbors), open_rows)
+
+            def load(open_rows: Callable = load_rows) -> PreparedRows:
+                prepared = PreparedRows.load(data, n_neighbors, open_rows)
+                return prepared.sampled(cosine_rows) if learned.components is None else prepared
+
+            measured, predicted, numbers = _scores(learned, load, open_rows)
         result |= measured | {"n_neighbors": n_neighbors}
-        rows = _predictions(learned, Path(data) / "test", predicted, meta["classes"])
+        rows = _predictions(learned, Path(data) / "test", predicted, numbers, meta["classes"])
     result["data"] = describe_parts(data, meta)
     with atomic_write(Path(folder) / PREDICTIONS) as path, path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([("row", "class", "predicted", "x", "y"), *rows])
@@ -72,8 +84,11 @@ def describe_parts(data: PathLike, meta: dict) -> dict[str, dict]:
     }
 
 
-def _scores(learned: LearnedMap, load: Callable, open_rows: Callable) -> tuple[dict, NDArray]:
-    """Return accuracies by the method's own metric and by cosine, retrieval scores, seconds, and predictions."""
+def _scores(learned: LearnedMap, load: Callable, open_rows: Callable) -> tuple[dict, NDArray, NDArray]:
+    """Return accuracies by the method's own metric and by cosine, retrieval scores and seconds in a dict.
+
+    The predictions and the numbers of their test rows are returned too.
+    """
     start = time.perf_counter()
     rows = load(open_rows)
     embedded = rows.embedded(learned.embed)
@@ -93,10 +108,12 @@ def _scores(learned: LearnedMap, load: Callable, open_rows: Callable) -> tuple[d
     searched = load() if learned.components is None and is_dask(rows.X) else embedded
     result |= searched.retrieval(own, learned.W) | {"new_classes": rows.new_classes}
     result["evaluate_seconds"] = time.perf_counter() - start
-    return result, predicted
+    return result, predicted, np.arange(len(predicted)) if rows.test_rows is None else rows.test_rows
 
 
-def _predictions(metric: LearnedMap, test: Path, predicted: NDArray, classes: list[str]) -> list[tuple]:
+def _predictions(
+    metric: LearnedMap, test: Path, predicted: NDArray, numbers: NDArray, classes: list[str]
+) -> list[tuple]:
     """Return number, class, predicted class and place of the test rows; a sample has places if a map is learned."""
     X, labels = open_split(test)
     places = {}
@@ -107,7 +124,7 @@ def _predictions(metric: LearnedMap, test: Path, predicted: NDArray, classes: li
         places = dict(zip(shown.tolist(), np.round(points, 5).tolist(), strict=True))
     return [
         (row, classes[own], classes[found], *places.get(row, ("", "")))
-        for row, (own, found) in enumerate(zip(labels.tolist(), predicted.tolist(), strict=True))
+        for row, own, found in zip(numbers.tolist(), labels[numbers].tolist(), predicted.tolist(), strict=True)
     ]
 
 

@@ -13,7 +13,7 @@ from flrml.files import PathLike
 from flrml.neighbors import majority_vote, nearest
 from flrml.pipeline.stages.inputs import load_rows
 from flrml.retrieval import retrieval_scores
-from flrml.rows import is_dask
+from flrml.rows import is_dask, take_rows
 
 DEPTHS = (1, 10)  # numbers of rows found, for recall and precision
 
@@ -33,6 +33,7 @@ class PreparedRows:
     groups: NDArray | None = None
     test_groups: NDArray | None = None
     n_neighbors: int = 5
+    test_rows: NDArray | None = None  # numbers of the test rows if they are a sample
 
     @classmethod
     def load(cls, data: PathLike, n_neighbors: int, open_rows: Callable = load_rows) -> "PreparedRows":
@@ -45,6 +46,16 @@ class PreparedRows:
     def new_classes(self) -> bool:
         """Whether no class of the test rows is among those of the training rows."""
         return not np.isin(self.y_test, self.y).any()
+
+    def sampled(self, size: int | None) -> "PreparedRows":
+        """Return a random sample of the test rows with all training rows; all test rows if these are not more."""
+        n = len(self.y_test)
+        if size is None or size >= n:
+            return self
+        rows = np.sort(np.random.RandomState(0).choice(n, size, replace=False))
+        X_test, groups = take_rows(self.X_test, rows), self.test_groups
+        groups = None if groups is None else groups[rows]
+        return replace(self, X_test=X_test, y_test=self.y_test[rows], test_groups=groups, test_rows=rows)
 
     def embedded(self, embed: Callable[[Any], Any]) -> "PreparedRows":
         """Return both parts embedded."""

@@ -97,6 +97,16 @@ def test_a_data_set_that_was_left_out_shows_the_papers_figures_alone(results):
     assert cells["t_svd"] == ["", "– (91)"]
 
 
+def test_accuracies_on_a_sample_of_the_test_rows_say_how_many():
+    runs = [run("mine", "cosine", 0.8, n_test=50), run("mine", "flrml-ridge", 0.9)]
+    table = summary_table(Results(runs=runs))
+    assert table.rows[0][1].text == "80.0 % in 2 s (on 50 test rows)"
+    assert table.rows[0][3].text == "90.0 % in 2 s"
+    assert (
+        column(without_svd_table(Results(runs=runs)), "mine (")["cosine on X (control)"].text == "80.0 of 50 rows"
+    )
+
+
 def test_memory_has_a_column_per_data_set(results):
     table = memory_table(results)
     assert table.head == ["method", "tdt2", "m10-16", "mine", "big"]

@@ -62,6 +62,23 @@ def test_rows_without_a_learned_map_have_no_place(tmp_path, data):
     assert {row["x"] for row in rows_of(tmp_path)} == {""}
 
 
+def test_rows_without_a_learned_map_can_be_evaluated_on_a_sample_of_the_test_rows(tmp_path, data):
+    LearnedMap(None, "cosine").save(tmp_path / "model.npz", {})
+    write_json(tmp_path / "training.json", {"outcome": "ok"})
+    result = evaluate(tmp_path, data=data, cosine_rows=30)
+    rows, whole = rows_of(tmp_path), evaluate(tmp_path, data=data)
+    assert result["n_test"] == len(rows) == 30 < whole["n_test"] == len(rows_of(tmp_path))
+    assert result["accuracy"] == np.mean([row["class"] == row["predicted"] for row in rows])
+    by_number = {row["row"]: row for row in rows_of(tmp_path)}
+    assert all(by_number[row["row"]] == row for row in rows)
+
+
+def test_a_learned_map_is_evaluated_on_all_test_rows(tmp_path, trained_once, data):
+    for name in ("model.npz", "training.json"):
+        (tmp_path / name).write_bytes((trained_once / name).read_bytes())
+    assert evaluate(tmp_path, data=data, cosine_rows=30)["n_test"] == len(open_split(data / "test")[1])
+
+
 def test_a_training_without_a_model_has_no_predictions(tmp_path, data):
     write_json(tmp_path / "training.json", {"outcome": "T", "reason": "too slow"})
     evaluate(tmp_path, data=data)
