@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Parts = tuple[NDArray, NDArray]  # numbers of the training rows, and of the validation rows
 
 N_FOLDS = 5
-CROSS_VALIDATE_BELOW = 2000  # groups; with more, one fold is precise enough
+ENOUGH_VALIDATION_GROUPS = 500  # folds are held out until there are as many
 MAX_VALIDATION_ROWS = 1500  # of all folds
 
 
@@ -57,17 +57,20 @@ def validation_parts(
     groups: NDArray,
     random: np.random.RandomState,
     *,
-    cross_validate_below: float = CROSS_VALIDATE_BELOW,
-    max_validation_rows: int = MAX_VALIDATION_ROWS,
+    enough_groups: float = ENOUGH_VALIDATION_GROUPS,
+    max_rows: int = MAX_VALIDATION_ROWS,
 ) -> list[Parts]:
-    """Return all folds for cross-validation, or only the first one, with a limited number of validation rows.
+    """Return the first folds, until they hold out enough groups, with a limited number of validation rows.
 
-    All folds are used below a number of groups: errors within a group are correlated, so the number of groups
-    decides, not that of rows. Folds without training or validation rows are left out.
+    Errors within a group are correlated, so the number of groups decides, not that of rows. Folds without training
+    or validation rows are left out.
     """
-    folds = [(train, validation) for train, validation in folds if len(train) and len(validation)]
-    chosen = folds if len(np.unique(groups)) < cross_validate_below else folds[:1]
-    most = max_validation_rows // max(len(chosen), 1)
+    chosen, n_groups = [], 0
+    for train, validation in folds:
+        if n_groups < enough_groups and len(train) and len(validation):
+            chosen.append((train, validation))
+            n_groups += len(np.unique(groups[validation]))
+    most = max_rows // max(len(chosen), 1)
     return [(train, draw_at_most(most, validation, random)) for train, validation in chosen]
 
 

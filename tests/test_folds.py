@@ -19,3 +19,8 @@ def test_few_groups_are_cross_validated_for_any_number_of_rows():
     assert all(len(validation) == 300 for _, validation in parts)
     assert not any(set(groups[train]) & set(groups[validation]) for train, validation in parts)
     assert len(split_labels(np.arange(20_000) % 4, None, random)[0][1]) == 1500
+
+
+def test_folds_are_held_out_until_there_are_enough_groups():
+    for n, n_folds in ((600, 5), (1000, 3), (2000, 2), (2500, 1)):
+        assert len(split_labels(np.arange(n) % 4, None, np.random.RandomState(0))) == n_folds

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, UNIT_INTERVAL, LowRankMetric
 from flrml.ridge.candidates import Settings
 from flrml.ridge.policy import SearchPolicy
-from flrml.ridge.selection import SEARCHED, Trial, mean, select
+from flrml.ridge.selection import SEARCHED, Trial, select
 from flrml.ridge.solver import Solver, scaled_for
 from flrml.ridge.supervision import Contrasts, Labels, NewClasses, Supervision, Triplets
 from flrml.rows import is_dask, take_rows
@@ -54,11 +54,12 @@ class RidgeFLRML(LowRankMetric):
         as many directions as there are classes; 1 uses no labels.
     rounds : int or "auto", default="auto"
         Number of rounds, each of which finds neighbours in the learned metric and moves the map along the triplets
-        inside the margin. "auto" tries 0 and 10; with more than 10,000 groups, up to 30 are made.
+        inside the margin. "auto" makes 10 for the unsupervised form (``local`` = 1), up to 30 with more than 10,000
+        groups, and none for discriminants or ``new_classes``.
     scale : float or "auto", default="auto"
         Power of its root mean square by which each feature is divided before the ridge is added: 0 keeps the
-        features as they are, 1 makes all of them equal. "auto" tries 0.5 and 0 for discriminants (``local`` < 1),
-        and is 0 for the unsupervised form (``local`` = 1).
+        features as they are, 1 makes all of them equal. "auto" tries 0 and 0.5 for discriminants (``local`` < 1);
+        the unsupervised form takes the better one.
     fit_intercept : bool or "auto", default="auto"
         Whether the map has an intercept. "auto" fits one for discriminants.
     margin : float, default=0.1
@@ -99,8 +100,7 @@ class RidgeFLRML(LowRankMetric):
         One entry per candidate: the chosen one first, the others by score. ``params`` is a list of dicts;
         ``param_ridge``, ``param_within`` and so on hold their values. ``mean_test_score`` is the score on
         validation rows and ``rank_test_score`` its rank. ``std_test_score`` is the standard deviation over folds,
-        nan with a single fold. ``standard_error`` is that of the score, over groups. ``neighbour_purity`` is the
-        share of neighbours of the right class, which is compared if rows are few; or MAP@R with ``new_classes``.
+        nan with a single fold. ``standard_error`` is that of the score, over groups.
     n_iter_ : int
         1 for the closed form and 1 for each round.
     history_ : ndarray of shape (n_rounds,)
@@ -272,7 +272,6 @@ class RidgeFLRML(LowRankMetric):
             "std_test_score": np.array([trial.fold_std for trial in trials]),
             "rank_test_score": 1 + np.array([int(np.sum(scores > score)) for score in scores]),
             "standard_error": np.array([trial.standard_error for trial in trials]),
-            "neighbour_purity": np.array([mean(trial.neighbour_purity) for trial in trials]),
         }
 
     def _report(self, trial: Trial) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from flrml.folds import CROSS_VALIDATE_BELOW, MAX_VALIDATION_ROWS
+from flrml.folds import ENOUGH_VALIDATION_GROUPS, MAX_VALIDATION_ROWS
 from flrml.ridge.candidates import Form
 
 DISCRIMINANTS = Form(within=0.97, local=0.1)
@@ -23,7 +23,7 @@ class SearchPolicy:
     unsupervised : Form
         The form without labels, which keeps the geometry of X.
     scales : tuple of float
-        Powers of the feature scale that are tried for discriminants, the default first.
+        Powers of the feature scale that are tried for discriminants, the simplest first.
     new_classes : Form
         The form with which ridge and scale are chosen for new classes.
     within, local : tuple of float
@@ -31,18 +31,18 @@ class SearchPolicy:
     max_components : int
         Largest number of directions with ``n_components="auto"``.
     rounds, max_rounds : int
-        Number of rounds that is tried; up to ``max_rounds`` are made if the data have more groups than
+        Number of rounds of the unsupervised form; up to ``max_rounds`` are made if the data have more groups than
         ``max_search_rows``.
     max_search_rows : int
         Largest number of rows to search with; with more rows, a random sample is searched.
-    cross_validate_below : int
-        Number of groups below which all five folds are used, not only the first.
+    enough_validation_groups : int
+        Fifths of the groups are held out in turn until this many were.
     max_validation_rows : int
         Largest number of validation rows of all folds.
     max_reference_rows : int
         Largest number of training rows among which the neighbours of validation rows are found.
     max_cosine_validation_rows, max_cosine_reference_rows : int
-        The same for the cosine of X, which is expensive: rows of each fold.
+        The same for the cosine of X, which is expensive.
     cosine_error_ratio : float
         Discriminants whose error is below this multiple of the error of the cosine of X are taken without trying
         the unsupervised form.
@@ -50,7 +50,7 @@ class SearchPolicy:
 
     discriminants: Form = DISCRIMINANTS
     unsupervised: Form = UNSUPERVISED
-    scales: tuple[float, ...] = (0.5, 0.0)
+    scales: tuple[float, ...] = (0.0, 0.5)
     new_classes: Form = NEW_CLASSES
     within: tuple[float, ...] = (0.0, 0.6, 0.9)
     local: tuple[float, ...] = (0.1, 0.3, 0.6, 0.9)
@@ -58,12 +58,12 @@ class SearchPolicy:
     rounds: int = 10
     max_rounds: int = 30
     max_search_rows: int = 10_000
-    cross_validate_below: int = CROSS_VALIDATE_BELOW
+    enough_validation_groups: int = ENOUGH_VALIDATION_GROUPS
     max_validation_rows: int = MAX_VALIDATION_ROWS
     max_reference_rows: int = 2000
     max_cosine_validation_rows: int = 400
     max_cosine_reference_rows: int = 2000
-    cosine_error_ratio: float = 1 / 3
+    cosine_error_ratio: float = 1 / 4
 
     def forms(self, new_classes: bool) -> list[Form]:
         """Return the forms that are tried, the one with which ridge and scale are chosen first."""

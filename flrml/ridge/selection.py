@@ -1,13 +1,12 @@
 """Choose the parameters of RidgeFLRML on validation rows, by grid search.
 
-1. A fifth of the groups is held out; with few groups, 5-fold cross-validation is used. With many rows, a sample is
+1. Fifths of the groups are held out in turn until there are enough validation groups. With many rows, a sample is
    searched. Validation rows take no part in the subspace, the whitening or the map.
 2. Discriminants are tried with the powers of ten among the eigenvalues of the scatter as ridge, and every scale.
-3. Unless they make far fewer errors than the cosine of X, the unsupervised form is tried as well, for two large
-   ridges, without and with rounds.
-4. Discriminants with scaled features and a ridge of 1 are chosen unless another candidate is better by more than a
-   standard error; then the best one is.
-5. If a sample was searched, the ridge of the unsupervised form and the number of rounds grow with the groups.
+3. Unless they make far fewer errors than the cosine of X, the unsupervised form is tried with the best scale, the
+   largest eigenvalue as ridge, and rounds.
+4. The best candidate is taken, unless discriminants of the features as they are, with a ridge of 1, are within a
+   standard error of it.
 
 For new classes, each half of the classes is held out in turn, the score is MAP@R among their rows, and more forms
 are tried, but no rounds. :class:`flrml.ridge.policy.SearchPolicy` has the limits.
@@ -17,7 +16,6 @@ import functools
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from itertools import product
 from typing import Any, cast
 
 import numpy as np
@@ -35,17 +33,14 @@ from flrml.rows import take_rows
 from flrml.rows.wide import is_wide, with_inner_products
 
 SEARCHED = ("ridge", "within", "local", "scale", "rounds", "n_components")  # parameters that can be "auto"
-PSEUDO_DISAGREEMENTS = (
-    2  # rows on which any two candidates count as different, so that a single row decides nothing
-)
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
     """A candidate and its evaluation on validation rows.
 
-    ``score`` is the mean score of a validation row, ``fold_scores`` that of each fold; ``decisions`` and
-    ``neighbour_purity`` are those of each group, weighted by its size.
+    ``score`` is the mean score of a validation row, ``fold_scores`` that of each fold, ``decisions`` that of each
+    group, weighted by its size.
     """
 
     candidate: Candidate
@@ -53,7 +48,6 @@ class Trial:
     standard_error: float = np.nan
     fold_scores: NDArray = field(default_factory=lambda: np.empty(0), repr=False)
     decisions: NDArray = field(default_factory=lambda: np.empty(0), repr=False)
-    neighbour_purity: NDArray = field(default_factory=lambda: np.full(1, np.nan), repr=False)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -78,8 +72,8 @@ class Trial:
 class Fold:
     """Training rows and validation rows, and the solutions of candidates on the training rows.
 
-    ``parts`` are the numbers of the training rows and of the validation rows. The other parameters are those of
-    :func:`select`.
+    ``parts`` are the numbers of the training rows and of the validation rows, in one of ``n_folds``. The other
+    parameters are those of :func:`select`.
     """
 
     def __init__(
@@ -91,6 +85,7 @@ class Fold:
         settings: Settings,
         policy: SearchPolicy,
         random: np.random.RandomState,
+        n_folds: int,
     ):
         train, validation = parts
         self.X, self.scaled, self.supervision, self.settings = X, scaled, supervision, settings
@@ -99,7 +94,7 @@ class Fold:
         self.all = (draw_at_most(most, train, random), validation)
         self.sample = (
             draw_at_most(policy.max_cosine_reference_rows, self.all[0], random),
-            draw_at_most(policy.max_cosine_validation_rows, validation, random),
+            draw_at_most(policy.max_cosine_validation_rows // n_folds, validation, random),
         )
         self.seed = random.randint(2**31)
         # A cache of functools would refer back to the fold, which would then keep what workers hold for it.
@@ -122,7 +117,7 @@ class Fold:
             self._maps[candidate] = C.astype(self.X.dtype)
         return self._maps[candidate]
 
-    def evaluate(self, candidate: Candidate | None, *, sample: bool) -> tuple[NDArray, NDArray, NDArray]:
+    def evaluate(self, candidate: Candidate | None, *, sample: bool) -> tuple[NDArray, NDArray]:
         """Evaluate a candidate, or the cosine of X if it is None; see ``Supervision.evaluate``."""
         rows, validation = self.sample if sample else self.all
         if candidate is None:
@@ -134,10 +129,10 @@ class Fold:
 
 
 class Selection:
-    """Scores of candidates on the same folds, of few rows or many; ``report`` is called with every trial."""
+    """Scores of candidates on the same folds; ``report`` is called with every trial."""
 
-    def __init__(self, folds: list[Fold], report: Callable[[Trial], None], few: bool):
-        self.folds, self.report, self.few = folds, report, few
+    def __init__(self, folds: list[Fold], report: Callable[[Trial], None]):
+        self.folds, self.report = folds, report
         self.trials: list[Trial] = []
         self._by_sample: dict[Candidate | None, NDArray] = {}
 
@@ -145,9 +140,8 @@ class Selection:
         """Evaluate candidates on the validation rows."""
         scored = []
         for candidate in candidates:
-            fold_scores, decisions, purity = self._evaluate(candidate, False)
-            error = standard_error(decisions)
-            scored.append(Trial(candidate, mean(decisions), error, fold_scores, decisions, purity))
+            fold_scores, decisions = self._evaluate(candidate, False)
+            scored.append(Trial(candidate, mean(decisions), standard_error(decisions), fold_scores, decisions))
             self.report(scored[-1])
         self.trials.extend(scored)
         return scored
@@ -167,30 +161,16 @@ class Selection:
             self._by_sample[candidate] = self._evaluate(candidate, True)[1]
         return self._by_sample[candidate]
 
-    def prefer(self, trials: list[Trial], simple: Trial | None) -> Trial:
-        """Return the best trial, or the simple one if it is within a standard error of the best.
-
-        The error is that of the difference, because both are evaluated on the same rows. Of few rows the neighbour
-        purity is compared, which is less noisy than the votes.
-        """
-        by = "neighbour_purity" if self.few else "decisions"
-        best = ordered(trials, by)[0]
-        if simple is None:
-            return best
-        gain = getattr(best, by) - getattr(simple, by)
-        return best if mean(gain) > standard_error(gain, PSEUDO_DISAGREEMENTS) else simple
-
-    def _evaluate(self, candidate: Candidate | None, sample: bool) -> tuple[NDArray, NDArray, NDArray]:
-        """Return the scores of the folds, and scores and purity of the groups, with the mean of all rows.
+    def _evaluate(self, candidate: Candidate | None, sample: bool) -> tuple[NDArray, NDArray]:
+        """Return the scores of the folds, and those of the groups, with the mean of all rows.
 
         Rows of one group are not independent, so the standard error is that of the means of groups.
         """
         found = [fold.evaluate(candidate, sample=sample) for fold in self.folds]
-        scores, purity, group = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        scores, group = (np.concatenate(parts) for parts in zip(*found, strict=True))
         _, number, size = np.unique(group, return_inverse=True, return_counts=True)
-        weight = len(size) / max(size.sum(), 1)
-        by_group = [np.bincount(number, values) * weight for values in (scores, purity)]
-        return np.array([mean(part) for part, _, _ in found]), *by_group
+        decisions = np.bincount(number, scores) * (len(size) / max(size.sum(), 1))
+        return np.array([mean(part) for part, _ in found]), decisions
 
 
 def select(
@@ -210,30 +190,23 @@ def select(
     SEARCHED, a number or "auto". ``report`` is called with every trial.
     """
     forms = _forms(policy, given, supervision.new_classes)
-    if forms[0].unsupervised and given["scale"] == "auto":
-        given = given | {"scale": 0.0}
-    default = Candidate(
-        1.0 if given["ridge"] == "auto" else float(given["ridge"]),
-        forms[0],
-        policy.scales[0] if given["scale"] == "auto" else float(given["scale"]),
-        settings.d,
-        0 if given["rounds"] == "auto" else int(given["rounds"]),
-    )
-    if "auto" not in given.values():
-        return [Trial(default)]
+    starts = [_start(form, given, settings.d, policy, supervision) for form in forms]
+    fixed = {"scale", "rounds"} if forms[0].unsupervised else {"rounds"}  # by the form
+    if all(name in fixed or value != "auto" for name, value in given.items()):
+        return [Trial(starts[0])]
     searched, scaled, known = _searched_rows(X, scaled, supervision, settings, forms, policy, random)
     parts = validation_parts(
         known.folds(random),
         known.groups,
         random,
-        cross_validate_below=np.inf if known.new_classes else policy.cross_validate_below,
-        max_validation_rows=policy.max_validation_rows,
+        enough_groups=np.inf if known.new_classes else policy.enough_validation_groups,
+        max_rows=policy.max_validation_rows,
     )
-    folds = [Fold(searched, scaled, known, pair, settings, policy, random) for pair in parts]
+    folds = [Fold(searched, scaled, known, pair, settings, policy, random, len(parts)) for pair in parts]
     if not folds:  # too few rows for a split
-        return [Trial(default)]
-    selection = Selection(folds, report, len(known.groups) < policy.cross_validate_below)
-    chosen = _choose(selection, default, forms, given, policy)
+        return [Trial(starts[0])]
+    selection = Selection(folds, report)
+    chosen = _choose(selection, starts, given, policy)
     if any(form.unsupervised for form in forms) and selection.loss(chosen.candidate) > 1:
         warnings.warn(
             "on validation rows the cosine of X is better than the learned map by more than a standard error; "
@@ -243,9 +216,9 @@ def select(
         )
     if given["n_components"] == "auto":
         chosen = _fewest_directions(selection, chosen)
-    growth, number = supervision.n_groups / known.n_groups, policy.rounds_for(supervision.n_groups)
+    growth = 1.0 if given["ridge"] != "auto" else supervision.n_groups / known.n_groups
     rest = (trial for trial in ordered(selection.trials) if trial is not chosen)
-    return [_for_all_rows(trial, growth, number, given) for trial in (chosen, *rest)]
+    return [_for_all_rows(trial, growth) for trial in (chosen, *rest)]
 
 
 def _searched_rows(
@@ -269,41 +242,33 @@ def _searched_rows(
     return X, scaled, cast(Supervision, supervision)
 
 
-def _choose(
-    selection: Selection, default: Candidate, forms: list[Form], given: dict[str, Any], policy: SearchPolicy
-) -> Trial:
-    """Return the best trial, or the default candidate's if that is within a standard error of it."""
-    discriminants, unsupervised = ([form for form in forms if form.unsupervised == kind] for kind in (False, True))
-    new_classes = selection.folds[0].supervision.new_classes  # rounds fit the classes that are known
-    rounds = [policy.rounds] if given["rounds"] == "auto" and not new_classes else []
-    best = _try_discriminants(selection, default, discriminants, given, policy) if discriminants else None
-    if best is not None and not unsupervised:
-        selection.score(replace(best.candidate, rounds=number) for number in rounds)
+def _choose(selection: Selection, starts: list[Candidate], given: dict[str, Any], policy: SearchPolicy) -> Trial:
+    """Return the best trial, or that of the first start if it is within a standard error of the best."""
+    discriminants, unsupervised = ([c for c in starts if c.form.unsupervised == kind] for kind in (False, True))
+    best = _try_discriminants(selection, discriminants, given, policy) if discriminants else None
     bound = policy.cosine_error_ratio * selection.error_rate(None) if unsupervised and best is not None else 0.0
     if unsupervised and (best is None or selection.error_rate(best.candidate) > bound):
-        start = default if given["scale"] != "auto" else replace(default, scale=0.0)
-        starts = [replace(start, form=form) for form in unsupervised]
+        if best is not None:
+            unsupervised = [replace(start, scale=best.candidate.scale) for start in unsupervised]
         if given["ridge"] == "auto":
-            large = selection.folds[0].solver(starts[0].basis).ridges()[-1]
-            starts = [replace(start, ridge=ridge) for start in starts for ridge in (large / 10, large * 10)]
-        starts += [replace(start, rounds=number) for number in rounds for start in starts]
-        selection.score(starts)
-    simple = (trial for trial in selection.trials if trial.candidate == default)
-    return selection.prefer(selection.trials, next(simple, None))
+            largest = selection.folds[0].solver(unsupervised[0].basis).ridges()[-1]
+            unsupervised = [replace(start, ridge=largest) for start in unsupervised]
+        selection.score(unsupervised)
+    return prefer(selection.trials, starts[0])
 
 
 def _try_discriminants(
-    selection: Selection, default: Candidate, forms: list[Form], given: dict[str, Any], policy: SearchPolicy
+    selection: Selection, starts: list[Candidate], given: dict[str, Any], policy: SearchPolicy
 ) -> Trial:
-    """Score the first form with every scale and ridge, and the others with the best of them; return the best."""
+    """Score the first start with every scale and ridge, and the others with the best of them; return the best."""
     trials = []
-    for scale in policy.scales if given["scale"] == "auto" else (default.scale,):
-        start = replace(default, scale=scale)
-        ridges = selection.folds[0].solver(start.basis).ridges() if given["ridge"] == "auto" else [default.ridge]
+    for scale in policy.scales if given["scale"] == "auto" else (starts[0].scale,):
+        start = replace(starts[0], scale=scale)
+        ridges = selection.folds[0].solver(start.basis).ridges() if given["ridge"] == "auto" else [start.ridge]
         trials += selection.score(replace(start, ridge=ridge) for ridge in ridges)
-    best = selection.prefer(trials, next(trial for trial in trials if trial.candidate == default))
-    others = selection.score(replace(best.candidate, form=form) for form in forms[1:])
-    return selection.prefer([best, *others], best)
+    best = prefer(trials, starts[0])
+    others = selection.score(replace(best.candidate, form=start.form) for start in starts[1:])
+    return prefer([best, *others], best.candidate)
 
 
 def _fewest_directions(selection: Selection, chosen: Trial) -> Trial:
@@ -312,26 +277,37 @@ def _fewest_directions(selection: Selection, chosen: Trial) -> Trial:
     most = selection.folds[0].solver(candidate.basis).problem.d
     numbers = [2**power for power in range(2, most.bit_length()) if 2**power < most]
     trials = selection.score(replace(candidate, n_components=number) for number in (*numbers, most))
-    best = selection.prefer(trials, None)
-    return next(trial for trial in trials if selection.prefer([best, trial], trial) is trial)
+    best = ordered(trials)[0]
+    return next(trial for trial in trials if prefer([best, trial], trial.candidate) is trial)
 
 
-def _for_all_rows(trial: Trial, growth: float, number: int, given: dict[str, Any]) -> Trial:
-    """Return a trial with the ridge for ``growth`` times as many groups as were searched, and a number of rounds.
+def _for_all_rows(trial: Trial, growth: float) -> Trial:
+    """Return a trial with the ridge for ``growth`` times as many groups as were searched.
 
     The ridge of the unsupervised form keeps its ratio to the scatter. More rows of the same groups do not count.
     """
     candidate = trial.candidate
-    if given["ridge"] == "auto" and candidate.form.unsupervised:
+    if candidate.form.unsupervised:
         candidate = replace(candidate, ridge=candidate.ridge * growth)
-    if given["rounds"] == "auto" and candidate.rounds:
-        candidate = replace(candidate, rounds=number)
     return replace(trial, candidate=candidate)
 
 
-def ordered(trials: list[Trial], by: str = "decisions") -> list[Trial]:
-    """Order trials by the mean of their decisions or neighbour purity; ties go to the larger ridge."""
-    return sorted(trials, key=lambda trial: (mean(getattr(trial, by)), trial.candidate.ridge), reverse=True)
+def prefer(trials: list[Trial], simple: Candidate) -> Trial:
+    """Return the best trial, or that of a simple candidate if it is within a standard error of the best.
+
+    The error is that of the difference, because both are evaluated on the same rows.
+    """
+    best = ordered(trials)[0]
+    for trial in trials:
+        if trial.candidate == simple:
+            gain = best.decisions - trial.decisions
+            return best if mean(gain) > standard_error(gain) else trial
+    return best
+
+
+def ordered(trials: list[Trial]) -> list[Trial]:
+    """Order trials by their scores; ties go to the larger ridge."""
+    return sorted(trials, key=lambda trial: (mean(trial.decisions), trial.candidate.ridge), reverse=True)
 
 
 def mean(values: NDArray) -> float:
@@ -339,23 +315,31 @@ def mean(values: NDArray) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
-def standard_error(values: NDArray, pseudo: int = 0) -> float:
-    """Return the standard error of the mean, with ``pseudo`` added to the sum of the squares of the values."""
-    return float(np.sqrt(np.var(values) + pseudo / len(values)) / np.sqrt(len(values))) if len(values) else 0.0
+def standard_error(values: NDArray) -> float:
+    """Return the standard error of the mean, 0 of fewer than two values."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
 def _forms(policy: SearchPolicy, given: dict[str, Any], new_classes: bool) -> list[Form]:
-    """Return the forms of the policy with the given values; if there are none, these with all of the policy's."""
-    known = policy.forms(new_classes)
-    forms = [
-        form
-        for form in known
-        if given["within"] in ("auto", form.within) and given["local"] in ("auto", form.local)
-    ]
-    if forms:
-        return forms
-    within, local = (
-        sorted({getattr(form, name) for form in known}) if given[name] == "auto" else [float(given[name])]
-        for name in ("within", "local")
+    """Return the forms of the policy with the given values in place of theirs."""
+    forms = []
+    for form in policy.forms(new_classes):
+        within, local = (
+            getattr(form, name) if given[name] == "auto" else float(given[name]) for name in ("within", "local")
+        )
+        if (local == 1) == form.unsupervised:
+            forms.append(Form(within, local))
+    return list(dict.fromkeys(forms))
+
+
+def _start(form: Form, given: dict[str, Any], d: int, policy: SearchPolicy, supervision: Contrasts) -> Candidate:
+    """Return the candidate of a form from which the search starts; rounds would fit known classes."""
+    has_rounds = form.unsupervised and not supervision.new_classes
+    rounds = policy.rounds_for(supervision.n_groups) if has_rounds else 0
+    return Candidate(
+        1.0 if given["ridge"] == "auto" else float(given["ridge"]),
+        form,
+        policy.scales[0] if given["scale"] == "auto" else float(given["scale"]),
+        d,
+        rounds if given["rounds"] == "auto" else int(given["rounds"]),
     )
-    return [Form(*pair) for pair in product(within, local)]

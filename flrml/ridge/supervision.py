@@ -72,11 +72,10 @@ class Supervision(Contrasts, Protocol):
 
     def evaluate(
         self, Y: Any, rows: NDArray, Y_validation: Any, validation: NDArray, search: Search = nearest
-    ) -> tuple[NDArray, NDArray, NDArray]:
+    ) -> tuple[NDArray, NDArray]:
         """Evaluate embedded validation rows with embedded training ``rows``.
 
-        Return the score of each decision, between 0 and 1; the share of its neighbours of the right class; and the
-        group of its validation row.
+        Return the score of each decision, between 0 and 1, and the group of its validation row.
         """
 
 
@@ -162,11 +161,11 @@ class Labels(Supervision):
 
     def evaluate(
         self, Y: Any, rows: NDArray, Y_validation: Any, validation: NDArray, search: Search = nearest
-    ) -> tuple[NDArray, NDArray, NDArray]:
+    ) -> tuple[NDArray, NDArray]:
         """Classify each validation row by 5-NN with the cosine; the score is 1 if the vote is right, else 0."""
-        voted, label = self.label[rows][search(Y, Y_validation, N_NEIGHBORS)[0]], self.label[validation]
-        correct = majority_vote(voted, np.empty(0)) == label
-        return correct.astype(np.float64), (voted == label[:, None]).mean(axis=1), self.groups[validation]
+        voted = self.label[rows][search(Y, Y_validation, N_NEIGHBORS)[0]]
+        correct = majority_vote(voted, np.empty(0)) == self.label[validation]
+        return correct.astype(np.float64), self.groups[validation]
 
 
 class NewClasses(Labels):
@@ -181,7 +180,7 @@ class NewClasses(Labels):
 
     def evaluate(
         self, Y: Any, rows: NDArray, Y_validation: Any, validation: NDArray, search: Search = nearest
-    ) -> tuple[NDArray, NDArray, NDArray]:
+    ) -> tuple[NDArray, NDArray]:
         """Score each validation row by its MAP@R among the others, as :func:`flrml.retrieval_scores` does."""
         label, group = self.label[validation], self.groups[validation]
         _, kin, size = np.unique(label * self.n_groups + group, return_inverse=True, return_counts=True)
@@ -189,7 +188,7 @@ class NewClasses(Labels):
         relevant = np.bincount(label)[label] - own
         queries = np.flatnonzero(relevant)
         if not len(queries):
-            return np.empty(0), np.empty(0), group[queries]
+            return np.empty(0), group[queries]
         label_of, group_of, relevant_of = (values[queries, None] for values in (label, group, relevant))
         found = search(Y_validation, take_rows(Y_validation, queries), int((relevant + own).max()))[0]
         others = group[found] != group_of
@@ -197,7 +196,7 @@ class NewClasses(Labels):
         right = others & (label[found] == label_of) & (rank <= relevant_of)
         precision = np.cumsum(right, axis=1) / np.maximum(rank, 1)
         scores = (right * precision).sum(axis=1) / relevant[queries]
-        return scores, scores, group[queries]
+        return scores, group[queries]
 
 
 class Triplets(Supervision):
@@ -252,7 +251,7 @@ class Triplets(Supervision):
 
     def evaluate(
         self, Y: Any, rows: NDArray, Y_validation: Any, validation: NDArray, search: Search = nearest
-    ) -> tuple[NDArray, NDArray, NDArray]:
+    ) -> tuple[NDArray, NDArray]:
         """Decide each triplet from a validation row to training rows: 1 if it is satisfied, else 0."""
         place = np.full(self.n, -1)
         both = np.concatenate((rows, validation))
@@ -263,7 +262,7 @@ class Triplets(Supervision):
         stacked = sp.vstack((Y, Y_validation), format="csr") if sp.issparse(Y) else np.vstack((Y, Y_validation))
         U = normalize(stacked)
         satisfied = (dots(U, T[:, 0], T[:, 1]) > dots(U, T[:, 0], T[:, 2])).astype(np.float64)
-        return satisfied, satisfied, self.groups[both[T[:, 0]]]
+        return satisfied, self.groups[both[T[:, 0]]]
 
 
 class ClassContrasts:
