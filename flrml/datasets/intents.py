@@ -23,9 +23,9 @@ def _read_csv(path: Path) -> Documents:
         return [row["category"] for row in rows], [row["text"] for row in rows]
 
 
-def load_clinc150(request: Request, *, file: RemoteFile) -> Loaded:
+def load_clinc150(request: Request, *, files: tuple[RemoteFile]) -> Loaded:
     """Load a JSON file with lists of text and intent; the validation part belongs to the training part."""
-    path = request.raw.get(file)
+    path = request.raw.get(*files)
     with reading(path, "a JSON file of texts and intents"):
         content = json.loads(path.read_text(encoding="utf-8"))
         outside = ("oos_",) if request.options["out_of_scope"] else ()

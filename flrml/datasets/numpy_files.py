@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from flrml.datasets.options import did_you_mean
 from flrml.datasets.parts import Loaded, Part, Request, check_labels, matrix_part
 from flrml.datasets.reading import open_zip, read_npy_header, reading
-from flrml.exceptions import DatasetError
+from flrml.exceptions import DatasetError, suggest
 
 
 def load_npy(request: Request) -> Loaded:
@@ -76,7 +75,7 @@ def _described(request: Request, part: Part, archive: Path | None = None, suffix
 def _no_array(path: Path, name: str, remedy: str) -> DatasetError:
     entries = _entries(path)
     found = ", ".join(sorted(entries)) or "the file is empty"
-    return DatasetError(f"{path}: no array {name!r}{did_you_mean(name, entries)}; {remedy}: {found}")
+    return DatasetError(f"{path}: no array {name!r}{suggest(name, entries)}; {remedy}: {found}")
 
 
 def _entries(path: Path) -> dict[str, str]:

@@ -1,12 +1,11 @@
 """Check the options of data sets."""
 
-import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from flrml.exceptions import DatasetError
+from flrml.exceptions import DatasetError, suggest
 
 WEIGHTINGS = ("counts", "tfidf", "log-tfidf")
 SCALES = ("unit", "standard", "none")
@@ -89,20 +88,13 @@ CHECKS: dict[str, Check] = {
 }
 
 
-def did_you_mean(given: Any, choices: Iterable[Any]) -> str:
-    """Return `` (did you mean 'x'?)`` for the choice that resembles a misspelt name, or nothing."""
-    close = difflib.get_close_matches(str(given), [str(choice) for choice in choices], n=1, cutoff=0.7)
-    return f" (did you mean {close[0]!r}?)" if close and given is not None else ""
-
-
 def resolve(name: str, defaults: Mapping[str, Any], given: Mapping[str, Any] | None) -> dict[str, Any]:
     """Override the defaults of a data set by the given options; None always means that an option is not set."""
     options = dict(defaults)
     for key, value in (given or {}).items():
         if key not in options:
             raise DatasetError(
-                f"{name}: unknown option {key!r}{did_you_mean(key, options)}; "
-                f"choose from {', '.join(sorted(options))}"
+                f"{name}: unknown option {key!r}{suggest(key, options)}; choose from {', '.join(sorted(options))}"
             )
         accepts, wanted = CHECKS[key]
         if value is not None and not accepts(value):

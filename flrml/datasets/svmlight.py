@@ -116,10 +116,10 @@ def load_pair(
     return Loaded(*parts)
 
 
-def load_libsvm(request: Request, *, train: RemoteFile, test: RemoteFile, **part_options: Any) -> Loaded:
+def load_libsvm(request: Request, *, files: tuple[RemoteFile, RemoteFile], **part_options: Any) -> Loaded:
     """Load a data set that LIBSVM publishes as a training and a test file."""
-    train_path = request.raw.get(train)
-    test_path = None
+    train, test = files
+    train_path, test_path = request.raw.get(train), None
     if request.options["holdout"] is None:
         try:
             test_path = request.raw.get(test)

@@ -9,11 +9,10 @@ import numpy as np
 
 from flrml.datasets.encoders.rows import RowsEncoder
 from flrml.datasets.encoders.tables import TableEncoder, check_names, check_type, listed, missing_value
-from flrml.datasets.options import did_you_mean
 from flrml.datasets.parts import Loaded, Part, Request, list_part
 from flrml.datasets.reading import MAX_LINE_BYTES, check_unpacked, open_compressed, reading
 from flrml.datasets.text import text_encoder
-from flrml.exceptions import DatasetError
+from flrml.exceptions import DatasetError, suggest
 from flrml.extras import require
 
 if TYPE_CHECKING:
@@ -68,8 +67,7 @@ def _no_column(path: Path, option: str, name: str | None, columns: list[str]) ->
             f"{path}: no label column is given; name the label column with `target`: {listed(columns)}"
         )
     return DatasetError(
-        f"{path}: no column {name!r}{did_you_mean(name, columns)}; "
-        f"correct `{option}`, the columns are {listed(columns)}"
+        f"{path}: no column {name!r}{suggest(name, columns)}; correct `{option}`, the columns are {listed(columns)}"
     )
 
 

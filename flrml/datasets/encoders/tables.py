@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from flrml.datasets.encoders.rows import Blocks, RowsEncoder
-from flrml.datasets.options import did_you_mean
-from flrml.exceptions import DatasetError, FlrmlWarning
+from flrml.exceptions import DatasetError, FlrmlWarning, suggest
 from flrml.extras import require
 
 if TYPE_CHECKING:
@@ -109,8 +108,8 @@ class TableEncoder(RowsEncoder):
         unknown = [name for name in names if name not in {*self.columns, *self.ignored}]
         missing = [column for column in self.columns if column not in names]
         if missing or unknown:
-            problems = [f"no column {column!r}{did_you_mean(column, unknown)}" for column in missing[:3]]
-            problems += [f"unknown column {name!r}{did_you_mean(name, missing)}" for name in unknown[:3]]
+            problems = [f"no column {column!r}{suggest(column, unknown)}" for column in missing[:3]]
+            problems += [f"unknown column {name!r}{suggest(name, missing)}" for name in unknown[:3]]
             raise DatasetError(f"{origin}: {', '.join(problems)}; give the columns {listed(self.columns)}")
         return frame.set_axis(names, axis=1)[self.columns]
 
