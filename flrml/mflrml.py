@@ -14,7 +14,7 @@ from flrml import stiefel
 from flrml.batches import INDEPENDENT_RATIO, Batch, BatchUpdate, SampleBasis, SingularBasis, read_rows
 from flrml.flrml import warn_if_close
 from flrml.loss import softplus
-from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric, require_solution
+from flrml.metric import LowRankMetric, require_solution
 from flrml.rows import add_product_transposed, check_scale, gram, is_dask, product
 from flrml.rows.threads import one_ahead, one_blas_thread
 from flrml.rows.wide import is_wide, lift, with_inner_products
@@ -96,15 +96,6 @@ class MFLRML(LowRankMetric):
 
     takes_dask = True
     by_inner_products: ClassVar[bool] = True  # whether the map depends only on inner products of rows
-    _parameter_constraints: ClassVar[dict] = {
-        "n_components": [POSITIVE_INTEGER],
-        "margin_ratio": [POSITIVE_REAL],
-        "n_triplets": [POSITIVE_INTEGER],
-        "batch_triplets": [POSITIVE_INTEGER],
-        "n_batches": [POSITIVE_INTEGER],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(

@@ -84,8 +84,6 @@ class TunedLDA(ReducedBaseline):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The map.
     shrinkage_ : float
         The shrinkage chosen.
     metric_ : {"cosine", "euclidean"}

@@ -33,13 +33,6 @@ class NCA(ReducedBaseline):
         Largest number of singular directions.
     random_state : int, RandomState or None, default=None
         Seed of the randomized SVD, if that is used.
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The map.
-    history_ : ndarray of shape (0,)
-        Empty: scikit-learn keeps no values.
     """
 
     n_components: int = 100

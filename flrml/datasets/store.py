@@ -268,18 +268,10 @@ def open_groups(path: str | os.PathLike) -> np.ndarray | None:
     path : path
         The ``train`` or ``test`` folder of a prepared data set.
     """
-    folder = Path(path)
-    meta = load_meta(folder.parent)
-    with reading(folder, "a prepared split", REMEDY):
-        split = meta["splits"][folder.name]
-        file = folder / "groups.npy"
-        if not file.exists() and "groups" not in split.get("sha256", {}):
-            return None
-        groups = open_array(file, *TYPES["groups"])
-        if len(groups) != split["shape"][0]:
-            raise DatasetError(f"{file}: {len(groups)} groups for {split['shape'][0]} rows; {REMEDY}")
-        check_bounds(file, groups, 0, MAX_INT32)
-        return groups
+    groups = _open_column(Path(path), "groups")
+    if groups is not None:
+        check_bounds(Path(path) / "groups.npy", groups, 0, MAX_INT32)
+    return groups
 
 
 def open_names(path: str | os.PathLike) -> np.ndarray | None:
@@ -290,17 +282,22 @@ def open_names(path: str | os.PathLike) -> np.ndarray | None:
     path : path
         The ``train`` or ``test`` folder of a prepared data set.
     """
-    folder = Path(path)
+    names = _open_column(Path(path), "names")
+    with reading(Path(path) / "names.npy", "names of rows", REMEDY):
+        return None if names is None else np.char.decode(names, "utf-8")
+
+
+def _open_column(folder: Path, name: str) -> np.ndarray | None:
+    """Open an array with a value per row, if the split has it."""
     meta = load_meta(folder.parent)
-    file = folder / "names.npy"
-    with reading(file, "names of rows", REMEDY):
-        split = meta["splits"][folder.name]
-        if "names" not in split.get("sha256", {}):
+    with reading(folder, "a prepared split", REMEDY):
+        split, file = meta["splits"][folder.name], folder / f"{name}.npy"
+        if not file.exists() and name not in split.get("sha256", {}):
             return None
-        names = np.char.decode(open_array(file), "utf-8")
-        if names.shape != (split["shape"][0],):
-            raise DatasetError(f"{file}: {names.size} names for {split['shape'][0]} rows; {REMEDY}")
-        return names
+        values = open_array(file, *TYPES.get(name, ()))
+        if values.shape != (split["shape"][0],):
+            raise DatasetError(f"{file}: {values.size} {name} for {split['shape'][0]} rows; {REMEDY}")
+        return values
 
 
 def verify(folder: str | os.PathLike, *, digests: bool = False) -> None:

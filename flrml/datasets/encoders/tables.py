@@ -28,31 +28,16 @@ class TableEncoder(RowsEncoder):
     """Encoder of tables: data frames, mappings of columns, records, or arrays with the columns in order.
 
     A column of words becomes one column of zeros and ones per level; a level that does not occur in the training
-    part becomes zeros.
-
-    Parameters
-    ----------
-    categorical : list of str
-        Columns whose values are names although they look like numbers.
-    impute : {"mean", "median"}, optional
-        What fills missing numbers; missing words become the most frequent level. None refuses missing values.
-    ignored : list of str
-        Columns that raw input may have besides the features, such as the labels.
-    columns : list of str
-        Columns of the features in order.
-    levels : dict
-        Levels of every column of words.
-    fills : dict
-        What fills the missing values of every column.
+    part becomes zeros. The "mean" or "median" imputes missing numbers, the most frequent level missing words.
     """
 
     scale: str = "standard"
-    categorical: list[str] = field(default_factory=list)
-    impute: str | None = None
-    ignored: list[str] = field(default_factory=list)
-    columns: list[str] = field(default_factory=list)
-    levels: dict[str, list[str]] = field(default_factory=dict)
-    fills: dict[str, Any] = field(default_factory=dict)
+    categorical: list[str] = field(default_factory=list)  # columns whose values are names, even if they are numbers
+    impute: str | None = None  # None refuses missing values
+    ignored: list[str] = field(default_factory=list)  # columns besides the features, such as the labels
+    columns: list[str] = field(default_factory=list)  # of the features in order
+    levels: dict[str, list[str]] = field(default_factory=dict)  # of every column of words
+    fills: dict[str, Any] = field(default_factory=dict)  # values in place of missing ones, by column
 
     kind: ClassVar[str] = "table"
 
