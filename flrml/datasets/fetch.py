@@ -4,9 +4,11 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from flrml.datasets.reading import require_regular
 from flrml.exceptions import DatasetError
+from flrml.extras import require
 from flrml.files import atomic_write
 
 DOWNLOADS = "downloads"  # a separate folder, so that downloads are not mistaken for files of the user
@@ -119,6 +121,12 @@ class RawFiles:
         if self._altered:
             lines.append(f"repacked or altered, as the sha256 is not the published one: {', '.join(self._altered)}")
         return lines
+
+
+def progress_bar(progress: bool | None, **settings: Any) -> Any:
+    """Return a tqdm bar: drawn, hidden, or drawn only on a terminal if ``progress`` is None."""
+    tqdm = require("tqdm", extra="data", needed_by="prepare").tqdm
+    return tqdm(disable=None if progress is None else not progress, **settings)
 
 
 def _pin(path: Path, sha256: str) -> None:

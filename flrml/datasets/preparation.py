@@ -12,11 +12,10 @@ import numpy as np
 from flrml import paper
 from flrml.datasets import store
 from flrml.datasets.encoders.rows import BINARY_LAYOUTS, FILE, RowsEncoder
-from flrml.datasets.fetch import RawFiles
+from flrml.datasets.fetch import RawFiles, progress_bar
 from flrml.datasets.meta import describe
 from flrml.datasets.options import resolve
 from flrml.datasets.parts import Loaded, Part, Request
-from flrml.datasets.progress_bar import progress_bar
 from flrml.datasets.registry import Dataset, find_dataset
 from flrml.datasets.splitting import has_new_classes, hold_out, split_classes, subsample
 from flrml.exceptions import DatasetError

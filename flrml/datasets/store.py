@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from flrml.datasets.integrity import REMEDY, check_bounds, check_digest, check_values, open_array
 from flrml.datasets.meta import load_meta
-from flrml.datasets.reading import reading
+from flrml.datasets.reading import reading, writing
 from flrml.exceptions import DatasetError
 from flrml.files import atomic_folder, atomic_write
 from flrml.rows import BinaryRows
@@ -172,14 +172,8 @@ def _widen(path: Path, step: int = 2**24) -> str:
 @contextmanager
 def dataset_folder(out: str | os.PathLike) -> Iterator[Path]:
     """Give a temporary folder to fill, which replaces ``out`` when the block succeeds."""
-    try:
-        with atomic_folder(out, OWN_FILES) as folder:
-            yield folder
-    except OSError as error:
-        raise DatasetError(
-            f"{out}: cannot be written ({error.strerror or error}); "
-            "free some space there or choose another output folder"
-        ) from error
+    with writing(f"{out}: cannot be written", "output"), atomic_folder(out, OWN_FILES) as folder:
+        yield folder
 
 
 def is_own_folder(folder: Path) -> bool:
