@@ -165,13 +165,7 @@ def build(name: str, **overrides: Any) -> Any:
 
 
 def add_methods(configured: Mapping[str, Mapping[str, Any]]) -> None:
-    """Register the classes from outside flrml that the methods of a resolved configuration name.
-
-    Parameters
-    ----------
-    configured : mapping
-        Entries of methods; one with a ``class`` is registered as its ``method``.
-    """
+    """Register the classes from outside flrml: each entry of a resolved configuration that names a ``class``."""
     for entry in configured.values():
         if "class" in entry:
             name = entry["method"]

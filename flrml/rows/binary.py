@@ -162,19 +162,12 @@ class RunRows(BinaryRows):
 
     Parameters
     ----------
-    indptr : ndarray of shape (n + 1,), integer
-        Row i owns ``runs[indptr[i]:indptr[i + 1]]``.
     runs : ndarray of uint32
-        256 · start + length, ascending within a row, none across a multiple of ``SEGMENT``; see
-        :func:`find_runs`.
-    n_columns : int
-        Number of columns D, at most 2²⁴.
-    dtype : dtype, default=float32
-        Type of the values.
+        256 · start + length, ascending within a row, none across a multiple of ``SEGMENT``; see :func:`find_runs`.
     nnz : int, optional
         Number of ones, counted when it is first needed if it is left out.
-    check : bool, default=True
-        Whether to check the arrays; numbers out of range make compiled code read foreign memory.
+    indptr, n_columns, dtype, check
+        As for :class:`BinaryRows`; there are at most 2²⁴ columns.
 
     Examples
     --------
