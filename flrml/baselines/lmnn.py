@@ -38,8 +38,6 @@ class LMNN(ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default=100
-        Number of directions.
     n_targets : int, default=3
         Target neighbours per sample.
     mu : float, default=0.5
@@ -54,7 +52,7 @@ class LMNN(ReducedBaseline):
         Iterations after which the impostors are found again.
     tol : float, default=1e-4
         Relative change of the objective over one refresh below which the search stops.
-    max_rank, random_state, verbose
+    n_components, max_rank, random_state, verbose
         As for :class:`flrml.FLRML`.
     """
 
