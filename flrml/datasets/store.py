@@ -295,15 +295,9 @@ def _open_column(folder: Path, name: str) -> np.ndarray | None:
 
 
 def verify(folder: str | os.PathLike, *, digests: bool = False) -> None:
-    """Raise DatasetError if a prepared data set is incomplete or damaged.
+    """Raise DatasetError if the prepared data set in a folder is incomplete or damaged.
 
-    Parameters
-    ----------
-    folder : path
-        Folder of the prepared data set.
-    digests : bool, default False
-        Whether to compare the sha256 of every array too. Without it, a value that was altered within its bounds
-        goes unnoticed.
+    Only with ``digests``, the sha256 of every array, a value that was altered within its bounds is noticed.
 
     Examples
     --------
