@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from flrml.datasets.parts import Loaded, Part, Request, check_labels, matrix_part
-from flrml.datasets.reading import open_zip, read_npy_header, reading
+from flrml.datasets.reading import open_zip, reading
 from flrml.exceptions import DatasetError, suggest
 
 
@@ -28,13 +28,12 @@ def load_npy(request: Request) -> Loaded:
 def open_npy(path: Path) -> np.ndarray:
     """Open a .npy file as a memory map."""
     with reading(path, "a NumPy array", "save it with numpy.save and without objects"):
-        with open(path, "rb") as file:
-            shape, _, dtype = read_npy_header(file)
-        if 0 in shape:
-            raise ValueError(f"the array is empty, of shape {shape}")
-        if dtype.kind not in "biufU":
-            raise ValueError(f"type {dtype}")
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        if array.size == 0:
+            raise ValueError(f"the array is empty, of shape {array.shape}")
+        if array.dtype.kind not in "biufU":
+            raise ValueError(f"type {array.dtype}")
+        return array
 
 
 def load_npz(request: Request) -> Loaded:

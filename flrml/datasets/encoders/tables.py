@@ -16,6 +16,8 @@ from flrml.extras import require
 
 if TYPE_CHECKING:
     import pandas as pd
+else:
+    pd = require("pandas", extra="data", needed_by="reading a table")
 
 MAX_LEVELS = 1000
 MIN_ROWS_OF_AN_ID = 20
@@ -64,7 +66,7 @@ class TableEncoder(RowsEncoder):
             if column in self.levels:
                 texts = as_levels(values)
                 texts[is_missing] = self.fills.get(column)
-                codes = _pandas().Index(self.levels[column], dtype=object).get_indexer(texts)
+                codes = pd.Index(self.levels[column], dtype=object).get_indexer(texts)
                 encoded.append(codes[:, None] == np.arange(len(self.levels[column])))
             else:
                 numbers = as_numbers(values)
@@ -77,7 +79,6 @@ class TableEncoder(RowsEncoder):
 
     def _select(self, raw: Any, origin: str) -> "pd.DataFrame":
         """Return the columns of the features in order; name those that are missing or unknown."""
-        pd = _pandas()
         if isinstance(raw, dict) and not any(np.ndim(values) for values in raw.values()):
             raw = [raw]
         if isinstance(raw, pd.DataFrame | dict) or (isinstance(raw, list) and isinstance(raw[0], dict)):
@@ -99,7 +100,7 @@ class TableEncoder(RowsEncoder):
         return frame.set_axis(names, axis=1)[self.columns]
 
     def _learn(self, blocks: Blocks, origin: str) -> None:
-        frame = _pandas().concat(list(blocks()))
+        frame = pd.concat(list(blocks()))
         self.columns = [name for name in frame.columns if name not in self.ignored]
         if not self.columns:
             raise DatasetError(f"{origin}: no columns besides the labels; add the features")
@@ -157,13 +158,13 @@ def _notice_id(origin: str, name: str, numbers: np.ndarray, n_rows: int) -> None
 
 def as_numbers(values: "pd.Series") -> np.ndarray:
     """Return the numbers of a column, and NaN for anything else."""
-    numbers = _pandas().to_numeric(values, errors="coerce")
+    numbers = pd.to_numeric(values, errors="coerce")
     return numbers.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
 
 
 def as_levels(values: "pd.Series") -> np.ndarray:
     """Return the values of a column as texts: equal numbers give equal texts, however they are written."""
-    codes, distinct = _pandas().factorize(values)
+    codes, distinct = pd.factorize(values)
     return np.array([*map(_as_level, distinct), None], dtype=object)[codes]
 
 
@@ -212,7 +213,3 @@ def _not_a_number(origin: str, row: Any, column: str, value: Any) -> DatasetErro
         f"{origin}: row {row}, column {column!r}: {str(value)[:40]!r} is not a finite number; correct it, or name "
         "the column in `categorical` or `drop`"
     )
-
-
-def _pandas() -> Any:
-    return require("pandas", extra="data", needed_by="reading a table")
