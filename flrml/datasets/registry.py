@@ -22,7 +22,7 @@ class Dataset:
     name: str
     kind: str  # type of the rows: "text", "image", "voxel" or "table"
     reader: str  # module below flrml.datasets and function, which takes a Request and returns a Loaded
-    arguments: Mapping[str, Any] = field(default_factory=dict)  # further keyword arguments of the reader
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # of the reader; tuples are raw files
     origin: str = "the user's own"  # publisher and licence
     paper: str | None = None  # its name in the paper, a key of flrml.paper.DATASETS
     options: Mapping[str, Any] = field(default_factory=dict)  # every option it takes, with the default
