@@ -75,15 +75,11 @@ class BinaryRows:
             _check_bounds(indptr, indices, "indices")
             _check_ascending(indptr, indices, indices + 1, n_columns)
         self.indptr, self.indices, self.dtype = indptr, indices, np.dtype(dtype)
+        self.stored = indices  # the large array: column numbers, or runs
         self.shape = (len(indptr) - 1, int(n_columns))
 
     def __len__(self) -> int:
         return self.shape[0]
-
-    @property
-    def stored(self) -> NDArray:
-        """The large array: column numbers, or runs."""
-        return self.indices
 
     @property
     def nnz(self) -> int:
@@ -189,14 +185,9 @@ class RunRows(BinaryRows):
             if len(runs) and (lengths.min() < 1 or (starts % SEGMENT + lengths).max() > SEGMENT):
                 raise ValueError(f"runs must not be empty or cross a multiple of {SEGMENT} columns; use find_runs")
             _check_ascending(indptr, starts, starts + lengths, n_columns)
-        self.indptr, self.runs, self.dtype = indptr, runs, np.dtype(dtype)
+        self.indptr, self.stored, self.dtype = indptr, runs, np.dtype(dtype)
         self.shape = (len(indptr) - 1, int(n_columns))
         self._nnz = nnz
-
-    @property
-    def stored(self) -> NDArray:
-        """The runs."""
-        return self.runs
 
     @property
     def nnz(self) -> int:
