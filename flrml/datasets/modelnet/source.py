@@ -52,7 +52,9 @@ def load_modelnet(
         return loaded
     if raw.find(archive[0].name) is None and grids and (path := raw.find(*grids)) is not None:
         raw.record(path)
-        return _load_grids(request, path, size)
+        parts = (_grid_part(request, path, size, split) for split in ("train", "test"))
+        note = f"poses are rotated and resampled from the solid grids of {path.name}, not made from meshes"
+        return Loaded(*parts, notes=(note,))
     path = raw.get(*archive)
     return _load_meshes(request, size, path, _list_zip(path), classes)
 
@@ -127,12 +129,6 @@ def _voxelize_member(container: Path, name: str, size: int, n_poses: int, fill: 
 def _open_once(path: Path, version: tuple[int, int, int]) -> zipfile.ZipFile:
     """Open an archive once per process: the directory of ModelNet40.zip takes longer to read than a mesh."""
     return open_zip(path)
-
-
-def _load_grids(request: Request, path: Path, size: int) -> Loaded:
-    parts = (_grid_part(request, path, size, split) for split in ("train", "test"))
-    note = f"poses are rotated and resampled from the solid grids of {path.name}, not made from meshes"
-    return Loaded(*parts, notes=(note,))
 
 
 def _grid_part(request: Request, path: Path, size: int, split: str) -> Part:
