@@ -1,19 +1,17 @@
 """Download raw files from their publishers: with retries, resumed after a break, verified on arrival."""
 
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
 from flrml.datasets.fetch import RemoteFile, Wheel, progress_bar
 from flrml.datasets.reading import writing
-from flrml.exceptions import DatasetError, FlrmlWarning
+from flrml.exceptions import DatasetError
 from flrml.extras import require
 from flrml.files import atomic_write
 
@@ -30,8 +28,7 @@ RETRIED_STATUS = {408, 425, 429, 500, 502, 503, 504}
 def download(wanted: RemoteFile, folder: Path, progress: bool | None = None) -> Path:
     """Download a file into ``folder``; it appears only when it is complete and its sha256 is right.
 
-    An interrupted download is kept as ``.name.part`` and the next attempt resumes it. A file whose
-    publisher states no sha256 is accepted with a warning.
+    An interrupted download is kept as ``.name.part`` and the next attempt resumes it.
     """
     target = folder / wanted.name
     remedy = f"download it by hand and put it into {target.parent}"
@@ -57,15 +54,6 @@ def download(wanted: RemoteFile, folder: Path, progress: bool | None = None) -> 
             raise DatasetError(
                 f"{wanted.name}: the file at {wanted.url} does not have the sha256 {wanted.sha256}; {remedy}"
             ) from error
-    if wanted.sha256 is None:
-        with open(path, "rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        way = "" if wanted.url.startswith("https:") else "; without https, it may have been changed on the way"
-        warnings.warn(
-            f"{wanted.name}: unverified, as no sha256 is published for {wanted.url}{way}; this copy has {sha256}, "
-            "which is kept next to it, and another one will be refused",
-            FlrmlWarning,
-        )
     return Path(path)
 
 
