@@ -34,7 +34,7 @@ class Worker:
     def learn(self, model: MFLRML) -> None:
         """Learn one mini-batch."""
         drawn = model._draw_batch(self.triplets, self.X.shape[0], first=True)
-        model._apply(model._learn_batch(model._read_batch(self.X, self.by_anchor, *drawn)))
+        model._learn_batch(model._read_batch(self.X, self.by_anchor, *drawn))
 
 
 def averaged(X: Any, y: np.ndarray, scheme: tuple[int, int], total: int, seed: int) -> MFLRML:

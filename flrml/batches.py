@@ -1,4 +1,4 @@
-"""The rows of a mini-batch, their decomposition, and the update that they give."""
+"""The rows of a mini-batch and their decomposition."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,16 +22,6 @@ class Batch:
     contrasts: sp.csr_matrix  # their rows and columns of Aᵀ
     basis: "SingularBasis | SampleBasis"
     noise: NDArray | None = None  # Gaussian numbers for the start (d × n), if this is the first mini-batch
-
-
-@dataclass(frozen=True)
-class BatchUpdate:
-    """The result of one mini-batch: the map Xᵀ C."""
-
-    X: Any  # a few rows, dense or CSR
-    C: NDArray
-    weights: NDArray  # of the directions
-    hinge: float  # mean before the step, as a multiple of the margin
 
 
 def read_rows(X: Any, rows: NDArray) -> Any:

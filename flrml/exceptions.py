@@ -1,6 +1,9 @@
-"""Define the exceptions and warnings of flrml."""
+"""Define the exceptions and warnings of flrml, and a hint that errors give."""
 
+import difflib
+from collections.abc import Iterable
 from os import PathLike
+from typing import Any
 
 
 class FlrmlWarning(UserWarning):
@@ -33,3 +36,9 @@ class DamagedFileError(ValueError):
 
 class NoSolutionError(ValueError):
     """A method found no finite, non-zero solution."""
+
+
+def suggest(given: Any, choices: Iterable[Any]) -> str:
+    """Return `` (did you mean 'x'?)`` for the choice that resembles a misspelt name, or nothing."""
+    close = difflib.get_close_matches(str(given), [str(choice) for choice in choices], n=1, cutoff=0.65)
+    return f" (did you mean {close[0]!r}?)" if close and given is not None else ""

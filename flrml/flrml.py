@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from flrml import stiefel
 from flrml.exceptions import OverfittingWarning
 from flrml.loss import LossRows, MarginLoss
-from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
+from flrml.metric import LowRankMetric
 from flrml.rows import RowOperator, is_dask
 from flrml.rows.threads import one_blas_thread
 from flrml.spectrum import Spectrum, decompose
@@ -110,15 +110,9 @@ class FLRML(LowRankMetric):
 
     takes_dask = True
     _parameter_constraints: ClassVar[dict] = {
-        "n_components": [POSITIVE_INTEGER],
-        "margin_ratio": [POSITIVE_REAL],
-        "n_triplets": [POSITIVE_INTEGER],
+        **LowRankMetric._parameter_constraints,
         "init": [StrOptions({"top", "random"})],
-        "max_rank": [POSITIVE_INTEGER],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
-        "tol": [NONNEGATIVE_REAL],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -5,13 +5,14 @@ its class, chosen once from coarse grids by the mean 5-NN accuracy on validation
 part) of r8 and mnist5k at SVD rank 500 and 100 directions; numbers of iterations are round ones and not searched.
 """
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
+
+from flrml.exceptions import suggest
 
 if TYPE_CHECKING:
     from flrml.metric import LowRankMetric
@@ -164,20 +165,8 @@ def build(name: str, **overrides: Any) -> Any:
 
 
 def add_methods(configured: Mapping[str, Mapping[str, Any]]) -> None:
-    """Register the classes from outside flrml that the methods of a resolved configuration name.
-
-    Parameters
-    ----------
-    configured : mapping
-        Entries of methods; one with a ``class`` is registered as its ``method``.
-    """
+    """Register the classes from outside flrml: each entry of a resolved configuration that names a ``class``."""
     for entry in configured.values():
         if "class" in entry:
             name = entry["method"]
             METHODS[name] = Method(name, name, entry["class"], 4)
-
-
-def suggest(word: str, choices: Iterable[str]) -> str:
-    """Return a hint at the choice that is closest to a misspelt word, or nothing."""
-    close = difflib.get_close_matches(str(word), list(choices), 1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

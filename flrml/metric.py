@@ -71,7 +71,22 @@ class LowRankMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     metric: ClassVar[str] = "cosine"
     takes_dask: ClassVar[bool] = False  # whether ``fit`` takes dask arrays
-    _parameter_constraints: ClassVar[dict] = {}  # scikit-learn checks the parameters that a subclass declares here
+    # Ranges that scikit-learn checks, of parameters that several methods have; a subclass adds those of its own.
+    _parameter_constraints: ClassVar[dict] = {
+        "n_components": [POSITIVE_INTEGER],
+        "margin_ratio": [POSITIVE_REAL],
+        "n_triplets": [POSITIVE_INTEGER],
+        "batch_triplets": [POSITIVE_INTEGER],
+        "n_batches": [POSITIVE_INTEGER],
+        "max_rank": [POSITIVE_INTEGER],
+        "max_iter": [POSITIVE_INTEGER],
+        "n_steps": [POSITIVE_INTEGER],
+        "tol": [NONNEGATIVE_REAL],
+        "lam": [NONNEGATIVE_REAL],
+        "C": [POSITIVE_REAL],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
 
     n_features_in_: int
     components_: NDArray

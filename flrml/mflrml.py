@@ -11,10 +11,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from flrml import stiefel
-from flrml.batches import INDEPENDENT_RATIO, Batch, BatchUpdate, SampleBasis, SingularBasis, read_rows
+from flrml.batches import INDEPENDENT_RATIO, Batch, SampleBasis, SingularBasis, read_rows
 from flrml.flrml import warn_if_close
 from flrml.loss import softplus
-from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric, require_solution
+from flrml.metric import LowRankMetric, require_solution
 from flrml.rows import add_product_transposed, check_scale, gram, is_dask, product
 from flrml.rows.threads import one_ahead, one_blas_thread
 from flrml.rows.wide import is_wide, lift, with_inner_products
@@ -96,15 +96,6 @@ class MFLRML(LowRankMetric):
 
     takes_dask = True
     by_inner_products: ClassVar[bool] = True  # whether the map depends only on inner products of rows
-    _parameter_constraints: ClassVar[dict] = {
-        "n_components": [POSITIVE_INTEGER],
-        "margin_ratio": [POSITIVE_REAL],
-        "n_triplets": [POSITIVE_INTEGER],
-        "batch_triplets": [POSITIVE_INTEGER],
-        "n_batches": [POSITIVE_INTEGER],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -192,7 +183,7 @@ class MFLRML(LowRankMetric):
         with one_blas_thread():
             drawn = (self._draw_batch(T, X.shape[0], first=number == 0) for number in range(n_batches))
             for number, batch in enumerate(one_ahead(read, drawn), 1):
-                self._apply(self._learn_batch(batch))
+                self._learn_batch(batch)
                 hinge = f"mean hinge {self.history_[-1]:.4g} margins"
                 self._log(f"mini-batch {number}/{n_batches}: {hinge}", self.history_)
                 if callback is not None:
@@ -226,8 +217,8 @@ class MFLRML(LowRankMetric):
         batch = read_rows(X, rows)
         return Batch(batch, triplets.contrasts(rows), self._decompose_batch(batch, start=noise is not None), noise)
 
-    def _learn_batch(self, batch: Batch) -> BatchUpdate:
-        """Make one projected gradient step on a mini-batch."""
+    def _learn_batch(self, batch: Batch) -> None:
+        """Make one projected gradient step on a mini-batch, and average its map into the map."""
         X, contrasts, basis = batch.X, batch.contrasts, batch.basis
         if batch.noise is not None and isinstance(basis, SingularBasis):
             # As if L were Gaussian noise, of which only the embedding of the batch matters.
@@ -248,7 +239,9 @@ class MFLRML(LowRankMetric):
 
         C = basis.dual(P * np.sqrt(s)) @ Q.T
         hinge = float(np.mean(np.maximum(z + margin, 0)) / margin) if margin > 0 else 0.0
-        return BatchUpdate(*self._lift(X, C), s.astype(self._map.dtype), hinge)
+        self._average(*self._lift(X, C))
+        self.weights_ = s.astype(self._map.dtype)
+        self.history_ = np.append(self.history_, hinge)
 
     def _decompose_batch(self, X: Any, *, start: bool) -> SingularBasis | SampleBasis:
         """Return coordinates of a batch: its singular vectors, or its samples if they serve."""
@@ -277,16 +270,14 @@ class MFLRML(LowRankMetric):
         """Return rows and coefficients whose product is the map Xᵀ C of the batch."""
         return X, C
 
-    def _apply(self, update: BatchUpdate) -> None:
+    def _average(self, X: Any, C: NDArray) -> None:
         """Lᵀ ← (1 − ρ) Lᵀ + ρ Xᵀ C with ρ = 1/√(number of the step), touching only the features that occur in X."""
         self.n_iter_ += 1
         rho = 1 / np.sqrt(self.n_iter_)
         self._scale *= 1 - rho
         if self._scale < 1e-6:
             self._apply_scale()
-        add_product_transposed(self._map, update.X, (rho / self._scale * update.C).astype(self._map.dtype))
-        self.weights_ = update.weights
-        self.history_ = np.append(self.history_, update.hinge)
+        add_product_transposed(self._map, X, (rho / self._scale * C).astype(self._map.dtype))
 
     def _apply_scale(self) -> None:
         if self._scale != 1:

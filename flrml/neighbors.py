@@ -182,7 +182,10 @@ def nearness_blocks(train: Any, test: Any, metric: str, W: NDArray | None) -> It
             rows = rows @ W
         if sp.issparse(rows) and not sp.issparse(train):
             rows = rows.toarray()
-        similarity = _similarity(rows, train)
+        if isinstance(train, RunRows):  # products are of dense rows
+            similarity: Any = product(train, np.ascontiguousarray(rows.T)).T
+        else:
+            similarity = rows @ train.T
         nearness = similarity.toarray() if sp.issparse(similarity) else np.asarray(similarity)
         yield block, rows, nearness if lengths is None else 2 * nearness - lengths
 
@@ -264,10 +267,3 @@ def knn_accuracy(
     unique_labels(y_train, y_test)  # refuses a mix of numbers and strings
     found = knn_predict(train, y_train, test, n_neighbors=n_neighbors, metric=metric, vote=vote, W=W)
     return float(np.mean(found == y_test))
-
-
-def _similarity(rows: Any, train_rows: Any) -> Any:
-    """Return inner products of dense or sparse rows with the training rows; those with runs are of dense rows."""
-    if isinstance(train_rows, RunRows):
-        return product(train_rows, np.ascontiguousarray(rows.T)).T
-    return rows @ train_rows.T

@@ -82,11 +82,13 @@ def retrieval_scores(
         gallery_groups = groups
     elif (groups is None) != (gallery_groups is None):
         raise ValueError("groups and gallery_groups must be given together, or neither")
-    classes, own = _Labels(row_labels, labels), None
-    relevant, searched = classes.counts(), np.full(len(labels), rows.shape[0])
+    classes, wanted = _number(row_labels, labels)
+    relevant, searched = _count(classes, wanted), np.full(len(labels), rows.shape[0])
     if groups is not None:
-        own = _Labels(_column(gallery_groups, rows), _column(groups, E))
-        relevant, searched = relevant - classes.together(own).counts(), searched - own.counts()
+        group, own = _number(_column(gallery_groups, rows), _column(groups, E))
+        searched -= _count(group, own)
+        n = len(group) + len(own)  # more than there are groups
+        relevant -= _count(*_number(classes * n + group, wanted * n + own))
     depths = _check_depths(k, relevant, searched, labels, gallery is None)
 
     if metric != "cosine" and (scale := extreme_scale(rows, E)) is not None:
@@ -97,11 +99,11 @@ def retrieval_scores(
     scores |= {"r_precision": np.zeros(len(labels)), "map_at_r": np.zeros(len(labels))}
 
     def score(query: int, nearness: NDArray) -> None:
-        if own is not None:
-            nearness[own.rows(query)] = -np.inf
+        if groups is not None:
+            nearness[group == own[query]] = -np.inf
         R = relevant[query]
         first = _descending(nearness, max(R, *depths))
-        ranks = 1 + np.flatnonzero(classes.gallery[first] == classes.queries[query])
+        ranks = 1 + np.flatnonzero(classes[first] == wanted[query])
         for depth in depths:
             hits = np.searchsorted(ranks, depth, side="right")
             scores[f"recall_at_{depth}"][query] = hits > 0
@@ -120,30 +122,15 @@ def retrieval_scores(
     return {name: float(values.mean()) for name, values in scores.items()} if average else scores
 
 
-class _Labels:
-    """Labels of the gallery and of the queries, as numbers; those of queries that the gallery lacks are -1."""
+def _number(gallery: NDArray, queries: NDArray) -> tuple[NDArray, NDArray]:
+    """Return labels of the gallery and of the queries as numbers 0, 1, …."""
+    numbers = np.unique(np.concatenate((gallery, queries)), return_inverse=True)[1]
+    return numbers[: len(gallery)], numbers[len(gallery) :]
 
-    def __init__(self, gallery: NDArray, queries: NDArray):
-        names, self.gallery = np.unique(gallery, return_inverse=True)
-        places = np.minimum(np.searchsorted(names, queries), len(names) - 1)
-        self.queries = np.where(names[places] == queries, places, -1)
-        self.n = len(names)
-        self.order = np.argsort(self.gallery, kind="stable")
-        self.starts = np.append(0, np.cumsum(np.bincount(self.gallery)))
 
-    def rows(self, query: int) -> NDArray:
-        """Return the rows of the gallery with the label of a query."""
-        label = self.queries[query]
-        return self.order[self.starts[label] : self.starts[label + 1]] if label >= 0 else self.order[:0]
-
-    def counts(self) -> NDArray:
-        """Return the number of these rows for each query."""
-        return np.where(self.queries >= 0, np.diff(self.starts)[self.queries], 0)
-
-    def together(self, other: "_Labels") -> "_Labels":
-        """Return pairs of labels."""
-        queries = np.where((self.queries >= 0) & (other.queries >= 0), self.queries * other.n + other.queries, -1)
-        return _Labels(self.gallery * other.n + other.gallery, queries)
+def _count(gallery: NDArray, queries: NDArray) -> NDArray:
+    """Return the number of rows of the gallery with the label of each query."""
+    return np.bincount(gallery, minlength=int(queries.max()) + 1)[queries]
 
 
 def _descending(nearness: NDArray, count: int) -> NDArray:

@@ -45,14 +45,12 @@ class Problem(Protocol):
 
 @dataclass
 class Minimum:
-    """The point P at which :func:`minimize` stopped, and its image E."""
+    """The point P at which :func:`minimize` stopped."""
 
     P: NDArray
-    E: Any
     values: list[float] = field(default_factory=list)  # at the start and after every iteration
     steps: list[float] = field(default_factory=list)  # length of that of every iteration
     null_steps: int = 0  # iterations in which no trial decreased the value enough, so that the shortest was taken
-    converged: bool = False  # whether the relative change of the value fell below the tolerance
 
 
 class CayleyCurve:
@@ -132,7 +130,7 @@ def minimize(
     E = problem.image(P) if E is None else E
     P = P.astype(np.float64)
     value, gradient = problem.accept(E)
-    state = Minimum(P, E, [float(value)])
+    state = Minimum(P, [float(value)])
     tau, average, weight = FIRST_STEP, value, 1.0
     moved, descent = np.zeros_like(P), np.zeros_like(P)
     settled = False
@@ -145,12 +143,10 @@ def minimize(
         stalled = tau <= smallest_step and np.linalg.norm(moved) < smallest_move * np.sqrt(len(P))
         if settled or stalled:
             if iteration > 3:
-                state.converged = True
                 break
             tol, smallest_move = 0.1 * tol, 0.1 * smallest_move
         required = SUFFICIENT_DECREASE * float(np.sum(descent * descent))
         if required == 0:
-            state.converged = True
             break
         EQ = problem.image(curve.Q)
         # The image of the first trial is most often the next point's; further trials do without theirs.
@@ -169,14 +165,13 @@ def minimize(
         P_next, E = P @ a + curve.Q @ b, E_next
         P, moved = P_next, P_next - P
         previous, (value, gradient) = value, problem.accept(E)
-        state.P, state.E = P, E
+        state.P = P
         state.steps.append(tau)
         state.values.append(float(value))
         if callback is not None:
             callback(iteration, state)
         settled = abs(previous - value) / (abs(previous) + 1) < tol
         if settled and iteration > 2:
-            state.converged = True
             break
         # Zhang–Hager: compare with a decaying average of the values so far, not with the last one.
         weight, kept = AVERAGING * weight + 1, AVERAGING * weight
@@ -200,18 +195,17 @@ def retract(
     E = problem.image(P) if E is None else E
     P = P.astype(np.float64)
     value, gradient = problem.accept(E)
-    state = Minimum(P, E, [float(value)])
+    state = Minimum(P, [float(value)])
     for iteration in range(1, max_iter + 1):
         P = polar(P - project(P, gradient()))
         E = problem.image(P)
         previous, (value, gradient) = value, problem.accept(E)
-        state.P, state.E = P, E
+        state.P = P
         state.steps.append(1.0)
         state.values.append(float(value))
         if callback is not None:
             callback(iteration, state)
         if abs(previous - value) / (abs(previous) + 1) < tol:
-            state.converged = True
             break
     return state
 

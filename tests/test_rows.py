@@ -208,7 +208,7 @@ def test_runs_multiply_like_the_matrix_they_stand_for(monkeypatch, by_runs, ones
     assert X[:].has_canonical_format
     np.testing.assert_array_equal(X.counts(), ones.sum(axis=1))
     assert X.nnz == ones.sum()
-    assert are_runs(X.runs, ones.shape[1])
+    assert are_runs(X.stored, ones.shape[1])
 
 
 @given(long_rows(), st.integers(0, 6), st.integers(0, 6))

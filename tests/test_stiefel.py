@@ -58,7 +58,7 @@ def test_top_eigenvectors_of_a_symmetric_matrix():
     found = stiefel.minimize(problem, random_point(40, 5), max_iter=2000, tol=1e-13)
     assert found.values[-1] == pytest.approx(-np.linalg.eigvalsh(S)[-5:].sum(), rel=1e-8)
     assert np.allclose(found.P.T @ found.P, np.eye(5), atol=1e-10)
-    assert found.converged
+    assert len(found.steps) < 2000
     assert len(found.values) == len(found.steps) + 1
 
 
@@ -77,7 +77,7 @@ def test_the_orthogonal_procrustes_problem():
 def test_a_stationary_start_is_left_alone():
     P = np.eye(5)[:, :2]
     found = stiefel.minimize(Plain(lambda P: 1.0, np.zeros_like), P)
-    assert found.converged
+    assert len(found.steps) < 20
     assert found.steps == []
     assert np.array_equal(found.P, P)
 
@@ -93,7 +93,7 @@ def test_a_step_lost_in_rounding_gives_no_step_length():
 
     problem = Unreachable(lambda P: np.sum(P * (S @ P)), lambda P: 2 * S @ P)
     found = stiefel.minimize(problem, random_point(12, 3), max_iter=20, tol=1e-3)
-    assert found.converged
+    assert len(found.steps) < 20
     assert len(found.steps) == 3
     assert max(found.steps) < 1e-15
 
@@ -124,7 +124,7 @@ def test_projection_and_retraction_reach_the_top_eigenvectors_too():
     A = np.diag(np.arange(1.0, 9.0)) / 10
     problem = Plain(lambda P: -np.trace(P.T @ A @ P), lambda P: -2 * A @ P)
     found = stiefel.retract(problem, random_point(8, 2), max_iter=500, tol=1e-12)
-    assert found.converged
+    assert len(found.steps) < 500
     assert found.values[-1] == pytest.approx(-1.5, abs=1e-4)
     assert np.allclose(found.P.T @ found.P, np.eye(2), atol=1e-12)
 
@@ -149,7 +149,7 @@ def test_the_smallest_step_ends_a_line_search_and_the_smallest_move_the_descent(
     problem, start = Plain(lambda P: np.sum(P * (S @ P)), lambda P: 2 * S @ P), random_point(9, 2)
     values, steps, _ = authors_search(problem, start, max_iter=200, ftol=0, xtol=1e-2)
     found = stiefel.minimize(problem, start, max_iter=200, tol=0, smallest_step=1e-10, smallest_move=1e-2)
-    assert found.converged
+    assert len(found.steps) < 200
     assert 3 < len(found.steps) < 200
     np.testing.assert_allclose(found.steps, steps, rtol=1e-6)
     np.testing.assert_allclose(found.values, values, rtol=1e-6)

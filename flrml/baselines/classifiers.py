@@ -25,10 +25,10 @@ from flrml.rows.wide import is_wide, lift, with_inner_products
 
 
 class _LinearClassifier(Baseline):
-    """A linear classifier whose coefficients are the map.
+    """A linear classifier whose coefficients are the map: one row per class, a single one for two classes.
 
     The neighbours of embedded rows are found by cosine or by Euclidean distance, whichever is more accurate on
-    validation rows.
+    validation rows; ``metric_`` says which.
     """
 
     metric = ValidatedMetric()
@@ -77,13 +77,6 @@ class RidgeClassifierControl(_LinearClassifier):
         Penalty of scikit-learn's estimator.
     random_state : int, RandomState or None, default=None
         Seed of the validation rows.
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (C, D), or (1, D) for two classes
-        The coefficients.
-    metric_ : {"cosine", "euclidean"}
-        How embedded rows are compared.
     """
 
     alpha: float = 1.0
@@ -108,13 +101,6 @@ class LogisticControl(_LinearClassifier):
         Largest number of iterations.
     random_state : int, RandomState or None, default=None
         Seed of the validation rows.
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (C, D), or (1, D) for two classes
-        The coefficients.
-    metric_ : {"cosine", "euclidean"}
-        How embedded rows are compared.
     """
 
     C: float = 1.0

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from flrml.exceptions import NoSolutionError
-from flrml.metric import NONNEGATIVE_REAL, POSITIVE_INTEGER, POSITIVE_REAL, LowRankMetric
+from flrml.metric import LowRankMetric
 from flrml.neighbors import nearest
 from flrml.rows.threads import slices
 from flrml.spectrum import Spectrum, decompose
@@ -31,21 +31,9 @@ class ValidatedMetric:
 
 
 class Baseline(LowRankMetric):
-    """A method to compare with; parameters that several have share their range, unless a class overrides it."""
+    """A method to compare with."""
 
     metric: ClassVar[str] = "euclidean"
-    _parameter_constraints: ClassVar[dict] = {
-        "n_components": [POSITIVE_INTEGER],
-        "n_triplets": [POSITIVE_INTEGER],
-        "max_rank": [POSITIVE_INTEGER],
-        "max_iter": [POSITIVE_INTEGER],
-        "n_steps": [POSITIVE_INTEGER],
-        "tol": [NONNEGATIVE_REAL],
-        "lam": [NONNEGATIVE_REAL],
-        "C": [POSITIVE_REAL],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
 
     def _check_classes(self, X: Any, y: Any) -> NDArray[np.int64]:
         """Return labels as numbers 0, 1, …; there must be two classes at least."""
@@ -180,10 +168,10 @@ def inner_products(Y: NDArray, Z: NDArray, a: NDArray, b: NDArray) -> NDArray:
     return out
 
 
-def psd_factor(M: NDArray, floor: float = 0.0) -> NDArray:
-    """Factor F with FᵀF = the part of the symmetric M with eigenvalues above ``floor``."""
+def psd_factor(M: NDArray) -> NDArray:
+    """Factor F with FᵀF = the positive semi-definite part of the symmetric M."""
     values, H = scipy.linalg.eigh(M)
-    kept = values > max(floor, 0.0)
+    kept = values > 0
     return (H[:, kept] * np.sqrt(values[kept])).T[::-1]
 
 

@@ -56,12 +56,10 @@ class SVDControl(_Unsupervised, ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default=100
-        Number of directions.
     whiten : bool, default=False
         Scale every direction to the same length, as FLRML's start does.
-    random_state : int, RandomState or None, default=None
-        Seed of the randomized SVD, if that is used.
+    n_components, random_state
+        As for :class:`flrml.FLRML`.
 
     Attributes
     ----------

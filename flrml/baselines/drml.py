@@ -46,11 +46,9 @@ class DRML(Baseline):
     init : {"svd", "random"}, default="svd"
         Start W in the leading singular vectors or in random directions; on text the latter shrink all distances to
         almost nothing, and so the gradient.
-    max_iter : int, default=30
-        Largest number of iterations.
     tol : float, default=1e-6
         Norm of the gradient below which the search stops.
-    n_triplets, random_state, verbose
+    max_iter, n_triplets, random_state, verbose
         As for :class:`flrml.FLRML`.
 
     Attributes

@@ -45,11 +45,7 @@ class FRML(ReducedBaseline):
         Weight λ of the squared norm.
     n_neighbors : int, default=5
         Neighbours within and outside the class.
-    max_iter : int, default=100
-        Largest number of iterations.
-    tol : float, default=1e-4
-        Relative change of the objective below which the descent stops.
-    max_rank, random_state, verbose
+    max_iter, tol, max_rank, random_state, verbose
         As for :class:`flrml.FLRML`.
 
     Attributes

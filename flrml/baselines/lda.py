@@ -31,14 +31,10 @@ class LDA(ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default=100
-        Largest number of directions.
     shrinkage : float, "auto" or None, default=0.3
         Weight of the mean variance in the covariance within classes.
-    max_rank : int, default=3000
-        Largest number of singular directions.
-    random_state : int, RandomState or None, default=None
-        Seed of the randomized SVD, if that is used.
+    n_components, max_rank, random_state
+        As for :class:`flrml.FLRML`.
     """
 
     n_components: int = 100
@@ -75,17 +71,13 @@ class TunedLDA(ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default=100
-        Largest number of directions; there is at most one fewer than there are classes.
-    max_rank : int, default=3000
-        Largest number of singular directions.
+    n_components, max_rank
+        As for :class:`flrml.FLRML`; there is at most one direction fewer than there are classes.
     random_state : int, RandomState or None, default=None
         Seed of the validation rows, and of the randomized SVD.
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The map.
     shrinkage_ : float
         The shrinkage chosen.
     metric_ : {"cosine", "euclidean"}

@@ -38,8 +38,6 @@ class LMNN(ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default=100
-        Number of directions.
     n_targets : int, default=3
         Target neighbours per sample.
     mu : float, default=0.5
@@ -54,7 +52,7 @@ class LMNN(ReducedBaseline):
         Iterations after which the impostors are found again.
     tol : float, default=1e-4
         Relative change of the objective over one refresh below which the search stops.
-    max_rank, random_state, verbose
+    n_components, max_rank, random_state, verbose
         As for :class:`flrml.FLRML`.
     """
 
@@ -98,24 +96,20 @@ class LMNN(ReducedBaseline):
             if not history:
                 history.append(started)
             budget = min(self.refresh, self.max_iter + 1 - len(history))
-            found = _lbfgs(objective, L, budget, history)
+            found = scipy.optimize.minimize(
+                objective,
+                L.ravel().astype(np.float64),
+                jac=True,
+                method="L-BFGS-B",
+                options={"maxiter": budget, "maxfun": 3 * budget},
+                callback=lambda intermediate_result: history.append(float(intermediate_result.fun)),
+            )
             L = found.x.reshape(L.shape).astype(Z.dtype)
             self._log(f"iteration {len(history) - 1}/{self.max_iter}: objective {history[-1]:.6g}", history)
             if started - found.fun <= self.tol * abs(started) or len(history) > self.max_iter:
                 break
         self._set_result(reduced.lift(L), history, len(history) - 1)
         return self
-
-
-def _lbfgs(objective: "Objective", L: NDArray, n_iter: int, history: list[float]) -> Any:
-    return scipy.optimize.minimize(
-        objective,
-        L.ravel().astype(np.float64),
-        jac=True,
-        method="L-BFGS-B",
-        options={"maxiter": n_iter, "maxfun": 3 * n_iter},
-        callback=lambda intermediate_result: history.append(float(intermediate_result.fun)),
-    )
 
 
 @dataclass

@@ -38,13 +38,11 @@ class LRSML(ReducedBaseline):
         Dissimilar pairs should have a similarity of at most −ε.
     rho : float, default=1.0
         Penalty ρ of the ADMM.
-    max_iter : int, default=60
-        Largest number of iterations.
     tol : float, default=1e-6
         Stop when the mean squared residual and the relative change of W both fall below it.
     max_rank : int, default=500
         Largest number of singular directions; each iteration decomposes a matrix of this size.
-    n_triplets, random_state, verbose
+    max_iter, n_triplets, random_state, verbose
         As for :class:`flrml.FLRML`.
 
     Attributes

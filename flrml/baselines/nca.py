@@ -23,23 +23,12 @@ class NCA(ReducedBaseline):
 
     Parameters
     ----------
-    n_components : int, default=100
-        Number of directions.
     scale : float, default=3.0
         Root mean square length of the embedded rows at the start.
     max_iter : int, default=15
         Largest number of L-BFGS iterations.
-    max_rank : int, default=200
-        Largest number of singular directions.
-    random_state : int, RandomState or None, default=None
-        Seed of the randomized SVD, if that is used.
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The map.
-    history_ : ndarray of shape (0,)
-        Empty: scikit-learn keeps no values.
+    n_components, max_rank, random_state
+        As for :class:`flrml.FLRML`.
     """
 
     n_components: int = 100

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
 
-from flrml.baselines.common import ReducedBaseline, psd_factor
+from flrml.baselines.common import ReducedBaseline
 from flrml.metric import POSITIVE_INTEGER, require_solution
 from flrml.spectrum import Spectrum
 
@@ -36,8 +36,6 @@ class OASIS(ReducedBaseline):
         Aggressiveness, the largest step of one triplet.
     n_passes : int, default=1
         Passes over the triplets, each in a new random order.
-    psd : bool, default=False
-        Take the symmetric positive semi-definite part of W at the end.
     max_rank : int, default=3000
         Largest number of singular directions; W has its square.
     n_triplets, random_state, verbose
@@ -56,7 +54,6 @@ class OASIS(ReducedBaseline):
     C: float = 1e-4
     _: KW_ONLY
     n_passes: int = 1
-    psd: bool = False
     n_triplets: int = 5
     max_rank: int = 3000
     random_state: Any = None
@@ -66,7 +63,6 @@ class OASIS(ReducedBaseline):
     _parameter_constraints: ClassVar[dict] = {
         **ReducedBaseline._parameter_constraints,
         "n_passes": [POSITIVE_INTEGER],
-        "psd": ["boolean"],
     }
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -83,9 +79,6 @@ class OASIS(ReducedBaseline):
                 total += passive_aggressive(W, Z, T[start : start + BLOCK], self.C).sum()
             history.append(total / len(T))
             self._log(f"pass {i_pass + 1}/{self.n_passes}: mean loss {history[-1]:.6g}", history)
-        if self.psd:
-            F = psd_factor((W + W.T) / 2)
-            W = F.T @ F
         require_solution("OASIS", W)
         self.similarity_ = W
         self._set_result(reduced.lift(np.eye(reduced.rank, dtype=Z.dtype)), history, self.n_passes)

@@ -10,7 +10,7 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 
 from flrml.baselines.common import Baseline, laplacian
-from flrml.metric import POSITIVE_INTEGER, POSITIVE_REAL, require_solution
+from flrml.metric import POSITIVE_REAL, require_solution
 from flrml.rows import add_product_transposed, gram, product
 
 ROWS_PER_UPDATE = 2**16
@@ -65,11 +65,7 @@ class SGDINC(Baseline):
     random_state: Any = None
     verbose: int = 0
 
-    _parameter_constraints: ClassVar[dict] = {
-        **Baseline._parameter_constraints,
-        "eta": [POSITIVE_REAL],
-        "batch_triplets": [POSITIVE_INTEGER],
-    }
+    _parameter_constraints: ClassVar[dict] = {**Baseline._parameter_constraints, "eta": [POSITIVE_REAL]}
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, triplets: Any = None) -> "SGDINC":

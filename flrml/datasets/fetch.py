@@ -2,11 +2,14 @@
 
 import hashlib
 import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from flrml.datasets.reading import require_regular
-from flrml.exceptions import DatasetError
+from flrml.exceptions import DatasetError, FlrmlWarning
+from flrml.extras import require
 from flrml.files import atomic_write
 
 DOWNLOADS = "downloads"  # a separate folder, so that downloads are not mistaken for files of the user
@@ -77,7 +80,7 @@ class RawFiles:
         if wanted.sha256 is None:
             self._unverified.append(wanted.name)
             if path.parent == self.download_folder:
-                _pin(path, sha256)
+                _pin(path, sha256, wanted.url)
         elif sha256 != wanted.sha256:
             self._altered.append(wanted.name)
         return path
@@ -121,12 +124,24 @@ class RawFiles:
         return lines
 
 
-def _pin(path: Path, sha256: str) -> None:
-    """Keep the sha256 of the first download of a file in a file next to it, and refuse another one later."""
+def progress_bar(progress: bool | None, **settings: Any) -> Any:
+    """Return a tqdm bar: drawn, hidden, or drawn only on a terminal if ``progress`` is None."""
+    tqdm = require("tqdm", extra="data", needed_by="prepare").tqdm
+    return tqdm(disable=None if progress is None else not progress, **settings)
+
+
+def _pin(path: Path, sha256: str, url: str) -> None:
+    """Keep the sha256 of the first download of a file next to it, with a warning, and refuse another one later."""
     pin = path.with_name(f"{path.name}.sha256")
     if not pin.exists():
         with atomic_write(pin) as temporary:
             temporary.write_text(f"{sha256}\n", encoding="utf-8")
+        way = "" if url.startswith("https:") else "; without https, it may have been changed on the way"
+        warnings.warn(
+            f"{path.name}: unverified, as no sha256 is published for {url}{way}; this copy has {sha256}, which is "
+            "kept next to it, and another one will be refused",
+            FlrmlWarning,
+        )
     elif pin.read_text(encoding="utf-8").strip() != sha256:
         raise DatasetError(
             f"{path}: its sha256 is {sha256}, another one than when it was first downloaded; compare it with the "

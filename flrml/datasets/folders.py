@@ -15,17 +15,11 @@ IMAGE_SUFFIXES = {".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".we
 
 def load_texts(request: Request) -> Loaded:
     """Load the user's folders of text files, one folder per class."""
-    return Loaded.of_user(request, partial(_folder_part, request), text_encoder(request.options))
+    return Loaded.of_user(request, partial(_part, request, "text"), text_encoder(request.options))
 
 
-def _folder_part(request: Request, folder: Path) -> Part:
-    labels, files = files_by_class(request, folder, "text")
-    names = [str(file.relative_to(folder)) for file in files]
-    return list_part(list(map(_read_text, files)), labels, str(folder)).described(None, names)
-
-
-def files_by_class(request: Request, folder: Path, kind: str) -> tuple[list[str], list[Path]]:
-    """Return the classes and paths of the files in a folder that contains one folder of files per class."""
+def _part(request: Request, kind: str, folder: Path) -> Part:
+    """Build a part from a folder that contains one folder of files per class."""
     if not folder.is_dir():
         raise DatasetError(f"{folder}: no such folder; give one that contains a folder of {kind} files per class")
     found = files_below(folder)
@@ -39,7 +33,10 @@ def files_by_class(request: Request, folder: Path, kind: str) -> tuple[list[str]
     empty = sorted(set(classes) - set(labels))
     if empty:
         raise DatasetError(f"{folder / empty[0]}: the class has no {kind} files; add some or remove the folder")
-    return labels, files
+    names = [str(file.relative_to(folder)) for file in files]
+    if kind == "text":
+        return list_part(list(map(_read_text, files)), labels, str(folder)).described(None, names)
+    return list_part(files, labels, str(folder), IMAGES_PER_BLOCK).described(None, names)
 
 
 def _read_text(file: Path) -> str:
@@ -55,10 +52,4 @@ def load_images(request: Request) -> Loaded:
     size = request.options["size"]
     sides = [size, size] if isinstance(size, int) else size and list(size)
     encoder = ImageEncoder(size=sides, gray=request.options["gray"])
-    return Loaded.of_user(request, partial(_images_part, request), encoder)
-
-
-def _images_part(request: Request, folder: Path) -> Part:
-    labels, files = files_by_class(request, folder, "image")
-    names = [str(file.relative_to(folder)) for file in files]
-    return list_part(files, labels, str(folder), IMAGES_PER_BLOCK).described(None, names)
+    return Loaded.of_user(request, partial(_part, request, "image"), encoder)

@@ -4,7 +4,6 @@ No package that flrml depends on reads the idx format.
 """
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -51,11 +50,11 @@ def digits_part(images: Path, labels: Path) -> Part:
     return matrix_part(X[:, :N_PIXELS], read_idx(labels, 1), str(images))
 
 
-def load_mnist(request: Request, *, idx: Sequence[RemoteFile], libsvm: Sequence[RemoteFile]) -> Loaded:
+def load_mnist(request: Request, *, idx: tuple[RemoteFile, ...], libsvm: tuple[RemoteFile, RemoteFile]) -> Loaded:
     """Load MNIST from idx files, or from LIBSVM's files if the raw-file folder holds only those."""
     raw = request.raw
     if raw.find(idx[0].name) is None and raw.find(libsvm[0].name) is not None:
-        return load_libsvm(request, train=libsvm[0], test=libsvm[1], layout="dense")
+        return load_libsvm(request, files=libsvm, layout="dense")
     train = digits_part(raw.get(idx[0]), raw.get(idx[1]))
     if request.options["holdout"] is not None:
         return Loaded(train)

@@ -16,10 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from flrml.datasets.fetch import RemoteFile
-from flrml.datasets.options import did_you_mean
 from flrml.datasets.parts import Loaded, Request, check_labels, matrix_part
 from flrml.datasets.reading import check_unpacked, reading, unpack_limit
-from flrml.exceptions import DatasetError
+from flrml.exceptions import DatasetError, suggest
 
 REMEDY = "save it with `save -v7` and plain numeric matrices"
 HEADER_BYTES = 128
@@ -149,7 +148,7 @@ def read_labelled(path: Path, features: str = "fea", target: str = "gnd") -> tup
     for name in (features, target):
         if name not in variables:
             raise DatasetError(
-                f"{path}: no variable {name!r}{did_you_mean(name, variables)}; name the variables with "
+                f"{path}: no variable {name!r}{suggest(name, variables)}; name the variables with "
                 f"`features` and `target`: {', '.join(sorted(variables)) or 'the file is empty'}"
             )
         if problem := variables[name].problem:
@@ -162,9 +161,9 @@ def read_labelled(path: Path, features: str = "fea", target: str = "gnd") -> tup
         return X, (labels.toarray() if sp.issparse(labels) else labels).ravel()
 
 
-def load_deng_cai(request: Request, *, file: RemoteFile) -> Loaded:
+def load_deng_cai(request: Request, *, files: tuple[RemoteFile]) -> Loaded:
     """Load one of Deng Cai's collections: `fea` contains term counts, `gnd` the category of each document."""
-    path = request.raw.get(file)
+    path = request.raw.get(*files)
     return Loaded(matrix_part(*read_labelled(path), str(path)))
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from flrml.datasets.options import did_you_mean
 from flrml.datasets.parts import Loaded, Part, Request, check_labels, matrix_part
-from flrml.datasets.reading import open_zip, read_npy_header, reading
-from flrml.exceptions import DatasetError
+from flrml.datasets.reading import open_zip, reading
+from flrml.exceptions import DatasetError, suggest
 
 
 def load_npy(request: Request) -> Loaded:
@@ -19,7 +18,8 @@ def load_npy(request: Request) -> Loaded:
     labels, test_labels = request.path("labels"), request.path("test_labels")
     if labels is None or (test is not None and test_labels is None):
         raise DatasetError(f"{train}: .npy files contain no labels; give them with `labels` (and `test_labels`)")
-    part = _described(request, matrix_part(open_npy(train), open_npy(labels), str(train)))
+    part = matrix_part(open_npy(train), open_npy(labels), str(train))
+    part = part.described(_column(request, "groups"), _column(request, "names"))
     if test is None or test_labels is None:
         return Loaded(part)
     return Loaded(part, matrix_part(open_npy(test), open_npy(test_labels), str(test)))
@@ -28,13 +28,12 @@ def load_npy(request: Request) -> Loaded:
 def open_npy(path: Path) -> np.ndarray:
     """Open a .npy file as a memory map."""
     with reading(path, "a NumPy array", "save it with numpy.save and without objects"):
-        with open(path, "rb") as file:
-            shape, _, dtype = read_npy_header(file)
-        if 0 in shape:
-            raise ValueError(f"the array is empty, of shape {shape}")
-        if dtype.kind not in "biufU":
-            raise ValueError(f"type {dtype}")
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        if array.size == 0:
+            raise ValueError(f"the array is empty, of shape {array.shape}")
+        if array.dtype.kind not in "biufU":
+            raise ValueError(f"type {array.dtype}")
+        return array
 
 
 def load_npz(request: Request) -> Loaded:
@@ -53,30 +52,21 @@ def _npz_part(request: Request, path: Path, labels_option: str, suffix: str = ""
         for option, default in (("features", "X"), ("target", "y"))
     )
     labels_path = request.path(labels_option)
-    labels = _unpack(path, target, request.scratch) if labels_path is None else open_npy(labels_path)
+    remedy = "name the arrays with `features` and `target`, or give `labels`"
+    labels = _unpack(path, target, request.scratch, remedy) if labels_path is None else open_npy(labels_path)
     is_sparse = "format" in _entries(path)
-    X = _read_sparse(path, labels.size) if is_sparse else _unpack(path, features, request.scratch)
-    return _described(request, matrix_part(X, labels, str(path)), path, suffix)
+    X = _read_sparse(path, labels.size) if is_sparse else _unpack(path, features, request.scratch, remedy)
+    groups, names = (_column(request, option, path, suffix) for option in ("groups", "names"))
+    return matrix_part(X, labels, str(path)).described(groups, names)
 
 
-def _described(request: Request, part: Part, archive: Path | None = None, suffix: str = "") -> Part:
-    """Add the groups and names of the rows, which are arrays of an archive or files of their own."""
-    values = {}
-    for option in ("groups", "names"):
-        given = request.options[option]
-        if given is not None and archive is not None and f"{given}{suffix}" in _entries(archive):
-            values[option] = _unpack(archive, f"{given}{suffix}", request.scratch)
-        elif given is not None and archive is not None and Path(str(given)).suffix != ".npy":
-            raise _no_array(archive, f"{given}{suffix}", f"correct `{option}`")
-        elif (path := request.path(option)) is not None:
-            values[option] = open_npy(path)
-    return part.described(values.get("groups"), values.get("names"))
-
-
-def _no_array(path: Path, name: str, remedy: str) -> DatasetError:
-    entries = _entries(path)
-    found = ", ".join(sorted(entries)) or "the file is empty"
-    return DatasetError(f"{path}: no array {name!r}{did_you_mean(name, entries)}; {remedy}: {found}")
+def _column(request: Request, option: str, archive: Path | None = None, suffix: str = "") -> np.ndarray | None:
+    """Return the groups or names of the rows: an array of an archive, or of a file of its own."""
+    given = request.options[option]
+    if given is not None and archive is not None and Path(str(given)).suffix != ".npy":
+        return _unpack(archive, f"{given}{suffix}", request.scratch, f"correct `{option}`")
+    path = request.path(option)
+    return None if path is None else open_npy(path)
 
 
 def _entries(path: Path) -> dict[str, str]:
@@ -84,11 +74,12 @@ def _entries(path: Path) -> dict[str, str]:
         return {entry.removesuffix(".npy"): entry for entry in archive.namelist()}
 
 
-def _unpack(path: Path, name: str, scratch: Path) -> np.ndarray:
+def _unpack(path: Path, name: str, scratch: Path, remedy: str) -> np.ndarray:
     """Unpack an array of an .npz file, so that it opens as a memory map."""
     entries = _entries(path)
     if name not in entries:
-        raise _no_array(path, name, "name the arrays with `features` and `target`, or give `labels`")
+        found = ", ".join(sorted(entries)) or "the file is empty"
+        raise DatasetError(f"{path}: no array {name!r}{suggest(name, entries)}; {remedy}: {found}")
     unpacked = scratch / f"{len(os.listdir(scratch))}.npy"
     with reading(f"{path}: {entries[name]}", "a NumPy array", "save numbers, not objects"):
         with open_zip(path) as archive, archive.open(entries[name]) as source, open(unpacked, "wb") as target:

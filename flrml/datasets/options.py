@@ -1,18 +1,12 @@
 """Check the options of data sets."""
 
-import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from flrml.exceptions import DatasetError
+from flrml.exceptions import DatasetError, suggest
 
-WEIGHTINGS = ("counts", "tfidf", "log-tfidf")
-SCALES = ("unit", "standard", "none")
-IMPUTE = ("mean", "median")
-FILLS = ("surface", "solid")
-ENCODERS = ("wordllama",)
 # Parameters of scikit-learn's TfidfVectorizer that turn a text into terms.
 VECTORIZER = (
     *("analyzer", "binary", "lowercase", "max_df", "max_features", "min_df", "ngram_range", "stop_words"),
@@ -22,7 +16,7 @@ VECTORIZER = (
 Check = tuple[Callable[[Any], bool], str]
 
 
-def _one_of(choices: tuple[str, ...]) -> Check:
+def _one_of(*choices: str) -> Check:
     return (lambda value: isinstance(value, str) and value in choices), "one of " + ", ".join(choices)
 
 
@@ -58,41 +52,22 @@ _SETTINGS: Check = (
 )
 
 CHECKS: dict[str, Check] = {
-    "weighting": _one_of(WEIGHTINGS),
+    **dict.fromkeys(("train", "test", "labels", "test_labels"), _PATH),
+    **dict.fromkeys(("format", "features", "target", "groups", "names", "text"), _NAME),
+    **dict.fromkeys(("drop", "categorical"), _NAMES),
+    **dict.fromkeys(("max_train", "max_test", "poses"), _COUNT),
+    **dict.fromkeys(("zero_based", "out_of_scope", "gray"), _BOOLEAN),
     "holdout": _FRACTION,
-    "max_train": _COUNT,
-    "max_test": _COUNT,
     "split": _SPLIT,
-    "fill": _one_of(FILLS),
-    "poses": _COUNT,
-    "models": _PAIR,
-    "format": _NAME,
-    "train": _PATH,
-    "test": _PATH,
-    "labels": _PATH,
-    "test_labels": _PATH,
-    "features": _NAME,
-    "target": _NAME,
-    "zero_based": _BOOLEAN,
-    "scale": _one_of(SCALES),
-    "groups": _NAME,
-    "names": _NAME,
-    "drop": _NAMES,
-    "categorical": _NAMES,
-    "impute": _one_of(IMPUTE),
-    "text": _NAME,
-    "encoder": _one_of(ENCODERS),
-    "out_of_scope": _BOOLEAN,
-    "size": _SIZE,
-    "gray": _BOOLEAN,
+    "weighting": _one_of("counts", "tfidf", "log-tfidf"),
+    "scale": _one_of("unit", "standard", "none"),
+    "impute": _one_of("mean", "median"),
+    "encoder": _one_of("wordllama"),
     "vectorizer": _SETTINGS,
+    "fill": _one_of("surface", "solid"),
+    "models": _PAIR,
+    "size": _SIZE,
 }
-
-
-def did_you_mean(given: Any, choices: Iterable[Any]) -> str:
-    """Return `` (did you mean 'x'?)`` for the choice that resembles a misspelt name, or nothing."""
-    close = difflib.get_close_matches(str(given), [str(choice) for choice in choices], n=1, cutoff=0.7)
-    return f" (did you mean {close[0]!r}?)" if close and given is not None else ""
 
 
 def resolve(name: str, defaults: Mapping[str, Any], given: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -101,8 +76,7 @@ def resolve(name: str, defaults: Mapping[str, Any], given: Mapping[str, Any] | N
     for key, value in (given or {}).items():
         if key not in options:
             raise DatasetError(
-                f"{name}: unknown option {key!r}{did_you_mean(key, options)}; "
-                f"choose from {', '.join(sorted(options))}"
+                f"{name}: unknown option {key!r}{suggest(key, options)}; choose from {', '.join(sorted(options))}"
             )
         accepts, wanted = CHECKS[key]
         if value is not None and not accepts(value):

@@ -68,13 +68,10 @@ class Part:
     groups: np.ndarray | None = None
     names: np.ndarray | None = None  # of the rows
 
-    def groups_of(self, rows: np.ndarray) -> np.ndarray | None:
-        """Return the group numbers of some rows."""
-        return None if self.groups is None else self.groups[rows]
-
-    def names_of(self, rows: np.ndarray) -> np.ndarray | None:
-        """Return the names of some rows."""
-        return None if self.names is None else self.names[rows]
+    def columns_of(self, rows: np.ndarray) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Return the group numbers and the names of some rows, or None for what the part lacks."""
+        groups, names = (None if column is None else column[rows] for column in (self.groups, self.names))
+        return groups, names
 
     def described(self, groups: Any, names: Any) -> "Part":
         """Return the part with the user's groups, which are numbers or words, and with names of its rows."""

@@ -12,11 +12,10 @@ import numpy as np
 from flrml import paper
 from flrml.datasets import store
 from flrml.datasets.encoders.rows import BINARY_LAYOUTS, FILE, RowsEncoder
-from flrml.datasets.fetch import RawFiles
+from flrml.datasets.fetch import RawFiles, progress_bar
 from flrml.datasets.meta import describe
 from flrml.datasets.options import resolve
 from flrml.datasets.parts import Loaded, Part, Request
-from flrml.datasets.progress_bar import progress_bar
 from flrml.datasets.registry import Dataset, find_dataset
 from flrml.datasets.splitting import has_new_classes, hold_out, split_classes, subsample
 from flrml.exceptions import DatasetError
@@ -178,7 +177,8 @@ def _select(name: str, loaded: Loaded, options: dict, seed: int) -> tuple[list[s
     elif split is None:
         raise DatasetError(f"{name}: no test part; give one, or set `holdout: 0.2` to hold out a fifth")
     if split is not None:
-        test, test_y, within, groups = train, y, y[train_rows], train.groups_of(train_rows)
+        test, test_y, within = train, y, y[train_rows]
+        groups, _ = train.columns_of(train_rows)
         if has_new_classes(split):
             kept, held = split_classes(within, groups, [seed, 5, int(split.partition("-")[2] or 0)])
         else:
@@ -232,8 +232,7 @@ def _write(
             for block in selection.encoded(encoder):
                 writer.append(block)
                 bar.update(block.shape[0])
-            part, rows = selection.part, selection.rows
-            splits[split] = writer.finish(selection.y, part.groups_of(rows), part.names_of(rows))
+            splits[split] = writer.finish(selection.y, *selection.part.columns_of(selection.rows))
         splits[split]["class_counts"] = np.bincount(selection.y, minlength=len(names)).tolist()
     return splits
 

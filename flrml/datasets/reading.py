@@ -49,6 +49,17 @@ def reading(path: str | Path, what: str, remedy: str = "fetch or write the file 
         raise DatasetError(f"{path}: not readable as {what} ({reason}); {remedy}") from error
 
 
+@contextmanager
+def writing(problem: str, folder: str) -> Iterator[None]:
+    """Turn an OSError inside the block into a DatasetError with the problem and a remedy."""
+    try:
+        yield
+    except OSError as error:
+        raise DatasetError(
+            f"{problem} ({error.strerror or error}); free some space there or choose another {folder} folder"
+        ) from error
+
+
 def require_regular(path: str | os.PathLike) -> None:
     """Refuse a named pipe, a socket or a device, which could block for ever or never end."""
     try:

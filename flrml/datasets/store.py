@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from flrml.datasets.integrity import REMEDY, check_bounds, check_digest, check_values, open_array
 from flrml.datasets.meta import load_meta
-from flrml.datasets.reading import reading
+from flrml.datasets.reading import reading, writing
 from flrml.exceptions import DatasetError
 from flrml.files import atomic_folder, atomic_write
 from flrml.rows import BinaryRows
@@ -172,14 +172,8 @@ def _widen(path: Path, step: int = 2**24) -> str:
 @contextmanager
 def dataset_folder(out: str | os.PathLike) -> Iterator[Path]:
     """Give a temporary folder to fill, which replaces ``out`` when the block succeeds."""
-    try:
-        with atomic_folder(out, OWN_FILES) as folder:
-            yield folder
-    except OSError as error:
-        raise DatasetError(
-            f"{out}: cannot be written ({error.strerror or error}); "
-            "free some space there or choose another output folder"
-        ) from error
+    with writing(f"{out}: cannot be written", "output"), atomic_folder(out, OWN_FILES) as folder:
+        yield folder
 
 
 def is_own_folder(folder: Path) -> bool:
@@ -268,18 +262,10 @@ def open_groups(path: str | os.PathLike) -> np.ndarray | None:
     path : path
         The ``train`` or ``test`` folder of a prepared data set.
     """
-    folder = Path(path)
-    meta = load_meta(folder.parent)
-    with reading(folder, "a prepared split", REMEDY):
-        split = meta["splits"][folder.name]
-        file = folder / "groups.npy"
-        if not file.exists() and "groups" not in split.get("sha256", {}):
-            return None
-        groups = open_array(file, *TYPES["groups"])
-        if len(groups) != split["shape"][0]:
-            raise DatasetError(f"{file}: {len(groups)} groups for {split['shape'][0]} rows; {REMEDY}")
-        check_bounds(file, groups, 0, MAX_INT32)
-        return groups
+    groups = _open_column(Path(path), "groups")
+    if groups is not None:
+        check_bounds(Path(path) / "groups.npy", groups, 0, MAX_INT32)
+    return groups
 
 
 def open_names(path: str | os.PathLike) -> np.ndarray | None:
@@ -290,29 +276,28 @@ def open_names(path: str | os.PathLike) -> np.ndarray | None:
     path : path
         The ``train`` or ``test`` folder of a prepared data set.
     """
-    folder = Path(path)
+    names = _open_column(Path(path), "names")
+    with reading(Path(path) / "names.npy", "names of rows", REMEDY):
+        return None if names is None else np.char.decode(names, "utf-8")
+
+
+def _open_column(folder: Path, name: str) -> np.ndarray | None:
+    """Open an array with a value per row, if the split has it."""
     meta = load_meta(folder.parent)
-    file = folder / "names.npy"
-    with reading(file, "names of rows", REMEDY):
-        split = meta["splits"][folder.name]
-        if "names" not in split.get("sha256", {}):
+    with reading(folder, "a prepared split", REMEDY):
+        split, file = meta["splits"][folder.name], folder / f"{name}.npy"
+        if not file.exists() and name not in split.get("sha256", {}):
             return None
-        names = np.char.decode(open_array(file), "utf-8")
-        if names.shape != (split["shape"][0],):
-            raise DatasetError(f"{file}: {names.size} names for {split['shape'][0]} rows; {REMEDY}")
-        return names
+        values = open_array(file, *TYPES.get(name, ()))
+        if values.shape != (split["shape"][0],):
+            raise DatasetError(f"{file}: {values.size} {name} for {split['shape'][0]} rows; {REMEDY}")
+        return values
 
 
 def verify(folder: str | os.PathLike, *, digests: bool = False) -> None:
-    """Raise DatasetError if a prepared data set is incomplete or damaged.
+    """Raise DatasetError if the prepared data set in a folder is incomplete or damaged.
 
-    Parameters
-    ----------
-    folder : path
-        Folder of the prepared data set.
-    digests : bool, default False
-        Whether to compare the sha256 of every array too. Without it, a value that was altered within its bounds
-        goes unnoticed.
+    Only with ``digests``, the sha256 of every array, a value that was altered within its bounds is noticed.
 
     Examples
     --------

@@ -5,8 +5,6 @@ unsorted columns and names no line in its errors.
 """
 
 import math
-from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +17,28 @@ from flrml.datasets.reading import numbered_lines
 from flrml.datasets.store import MAX_INT32, ArrayFile, csr_on_maps
 from flrml.exceptions import DatasetError
 
-ENTRIES_PER_BLOCK = 500_000
-Example = tuple[int, list[int], list[float]]  # label, columns and values
-
 
 def read_svmlight(path: Path, scratch: Path, zero_based: bool = False) -> tuple[sp.csr_matrix, np.ndarray]:
     """Read the matrix and labels of an svmlight file, plain or compressed; the matrix is on maps in ``scratch``."""
     scratch.mkdir(parents=True)
     types = {"indptr": np.int64, "indices": np.int32, "values": np.float64}
     files = {name: ArrayFile(scratch / f"{name}.npy", dtype) for name, dtype in types.items()}
+    first_column, nnz, n_columns = int(not zero_based), 0, 0
     files["indptr"].append(np.zeros(1))
     labels: list[int] = []
-    nnz = n_columns = 0
-    for examples in _example_blocks(path, 0 if zero_based else 1):
-        lengths = [len(columns) for _, columns, _ in examples]
-        columns = np.fromiter(chain.from_iterable(columns for _, columns, _ in examples), np.int64)
-        values = np.fromiter(chain.from_iterable(values for _, _, values in examples), np.float64)
-        order = np.lexsort((columns, np.repeat(np.arange(len(lengths)), lengths)))
-        files["indptr"].append(nnz + np.cumsum(lengths))
-        files["indices"].append(columns[order] - (not zero_based))
-        files["values"].append(values[order])
-        labels += [label for label, _, _ in examples]
+    for number, line in numbered_lines(path, "an svmlight file"):
+        content = line.partition(b"#")[0]
+        if not content.strip():
+            continue
+        try:
+            label, columns, values = _parse(content, first_column)
+        except ValueError as error:
+            raise DatasetError(f"{path}: line {number}: {error}") from error
+        labels.append(label)
         nnz += len(columns)
-        n_columns = max(n_columns, int(columns.max(initial=-1)) + zero_based)
+        n_columns = max(n_columns, int(columns.max(initial=-1)) + 1)
+        for name, array in (("indptr", np.array([nnz])), ("indices", columns), ("values", values)):
+            files[name].append(array)
     if not labels:
         raise DatasetError(f"{path}: no examples; fetch or write the file again")
     for file in files.values():
@@ -49,28 +46,8 @@ def read_svmlight(path: Path, scratch: Path, zero_based: bool = False) -> tuple[
     return csr_on_maps(scratch, n_columns), np.array(labels, dtype=np.int64)
 
 
-def _example_blocks(path: Path, first_column: int) -> Iterator[list[Example]]:
-    """Iterate over lists of examples that have about ENTRIES_PER_BLOCK entries each."""
-    block: list[Example] = []
-    n_entries = 0
-    for number, line in numbered_lines(path, "an svmlight file"):
-        content = line.partition(b"#")[0]
-        if not content.strip():
-            continue
-        try:
-            block.append(_parse(content, first_column))
-        except ValueError as error:
-            raise DatasetError(f"{path}: line {number}: {error}") from error
-        n_entries += len(block[-1][1])
-        if n_entries >= ENTRIES_PER_BLOCK:
-            yield block
-            block, n_entries = [], 0
-    if block:
-        yield block
-
-
-def _parse(line: bytes, first_column: int) -> Example:
-    """Return the label, columns and values of an example."""
+def _parse(line: bytes, first_column: int) -> tuple[int, np.ndarray, np.ndarray]:
+    """Return the label of an example, its columns in ascending order, counted from 0, and its values."""
     try:
         if b"_" in line:
             raise ValueError("underscore in a number")
@@ -94,7 +71,8 @@ def _parse(line: bytes, first_column: int) -> Example:
         raise ValueError("a value that is not finite; remove or replace it")
     if len(set(columns)) < len(columns):
         raise ValueError("a column that occurs twice; keep one of them")
-    return int(label), columns, values
+    order = np.argsort(columns)
+    return int(label), np.array(columns, dtype=np.int64)[order] - first_column, np.array(values)[order]
 
 
 def load_pair(
@@ -116,10 +94,10 @@ def load_pair(
     return Loaded(*parts)
 
 
-def load_libsvm(request: Request, *, train: RemoteFile, test: RemoteFile, **part_options: Any) -> Loaded:
+def load_libsvm(request: Request, *, files: tuple[RemoteFile, RemoteFile], **part_options: Any) -> Loaded:
     """Load a data set that LIBSVM publishes as a training and a test file."""
-    train_path = request.raw.get(train)
-    test_path = None
+    train, test = files
+    train_path, test_path = request.raw.get(train), None
     if request.options["holdout"] is None:
         try:
             test_path = request.raw.get(test)

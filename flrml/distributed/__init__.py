@@ -10,16 +10,3 @@ from flrml.distributed.embedding import embed, nearest_in_blocks
 from flrml.distributed.minibatches import fit_mflrml
 from flrml.distributed.spectral import RemoteSpectrum, decompose, decompose_stored
 from flrml.distributed.stored import open_split, prepare
-
-__all__ = [
-    "RemoteSpectrum",
-    "decompose",
-    "decompose_stored",
-    "embed",
-    "fit_flrml",
-    "fit_mflrml",
-    "fit_ridge",
-    "nearest_in_blocks",
-    "open_split",
-    "prepare",
-]

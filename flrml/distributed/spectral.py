@@ -128,7 +128,7 @@ class RemoteRange(Range):
         for start in range(0, n_columns, PRODUCT_COLUMNS):
             sums = rows.sum_future(rows.map(_transposed_times, rows.futures, Q, start))
             pieces.append(rows.map(_times, rows.futures, sums))
-        return rows.map(_side_by_side, *pieces)
+        return rows.map(np.hstack, [list(parts) for parts in zip(*pieces, strict=True)])
 
     def inner(self, Y: list[Future], Z: list[Future]) -> NDArray:
         return self.rows.sum(self.rows.map(_inner, Y, Z))
@@ -183,10 +183,6 @@ def _inner(Y: NDArray, Z: NDArray) -> NDArray:
 
 def _squared_lengths(Y: NDArray) -> NDArray:
     return np.einsum("ij,ij->j", Y, Y)
-
-
-def _side_by_side(*pieces: NDArray) -> NDArray:
-    return np.hstack(pieces)
 
 
 def _extremes(V: NDArray) -> NDArray:

@@ -75,15 +75,11 @@ class BinaryRows:
             _check_bounds(indptr, indices, "indices")
             _check_ascending(indptr, indices, indices + 1, n_columns)
         self.indptr, self.indices, self.dtype = indptr, indices, np.dtype(dtype)
+        self.stored = indices  # the large array: column numbers, or runs
         self.shape = (len(indptr) - 1, int(n_columns))
 
     def __len__(self) -> int:
         return self.shape[0]
-
-    @property
-    def stored(self) -> NDArray:
-        """The large array: column numbers, or runs."""
-        return self.indices
 
     @property
     def nnz(self) -> int:
@@ -162,19 +158,12 @@ class RunRows(BinaryRows):
 
     Parameters
     ----------
-    indptr : ndarray of shape (n + 1,), integer
-        Row i owns ``runs[indptr[i]:indptr[i + 1]]``.
     runs : ndarray of uint32
-        256 · start + length, ascending within a row, none across a multiple of ``SEGMENT``; see
-        :func:`find_runs`.
-    n_columns : int
-        Number of columns D, at most 2²⁴.
-    dtype : dtype, default=float32
-        Type of the values.
+        256 · start + length, ascending within a row, none across a multiple of ``SEGMENT``; see :func:`find_runs`.
     nnz : int, optional
         Number of ones, counted when it is first needed if it is left out.
-    check : bool, default=True
-        Whether to check the arrays; numbers out of range make compiled code read foreign memory.
+    indptr, n_columns, dtype, check
+        As for :class:`BinaryRows`; there are at most 2²⁴ columns.
 
     Examples
     --------
@@ -196,14 +185,9 @@ class RunRows(BinaryRows):
             if len(runs) and (lengths.min() < 1 or (starts % SEGMENT + lengths).max() > SEGMENT):
                 raise ValueError(f"runs must not be empty or cross a multiple of {SEGMENT} columns; use find_runs")
             _check_ascending(indptr, starts, starts + lengths, n_columns)
-        self.indptr, self.runs, self.dtype = indptr, runs, np.dtype(dtype)
+        self.indptr, self.stored, self.dtype = indptr, runs, np.dtype(dtype)
         self.shape = (len(indptr) - 1, int(n_columns))
         self._nnz = nnz
-
-    @property
-    def stored(self) -> NDArray:
-        """The runs."""
-        return self.runs
 
     @property
     def nnz(self) -> int:

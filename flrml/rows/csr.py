@@ -29,20 +29,13 @@ def fill_product(out: NDArray, X: Any, B: NDArray) -> None:
     worth = n_threads() > 1 and X.nnz * B.shape[1] >= SPARSE_THREADS_FROM
 
     def fill(block: slice) -> None:
-        fill_rows(out[block], X, B, block)
+        part = out[block]
+        part[:] = 0
+        bounds = X.indptr[block.start : block.stop + 1].astype(X.indices.dtype)
+        arrays = bounds - bounds[0], X.indices[bounds[0] : bounds[-1]], X.data[bounds[0] : bounds[-1]]
+        _sparsetools.csr_matvecs(len(part), X.shape[1], B.shape[1], *arrays, B.ravel(), part.ravel())
 
     in_threads(fill, slices(len(out), share(len(out)) if worth else max(len(out), 1)))
-
-
-def fill_rows(out: NDArray, X: Any, B: NDArray, block: slice) -> None:
-    """Write rows of X @ B to ``out``, in this thread; B is contiguous, and all have the same type."""
-    bounds = X.indptr[block.start : block.stop + 1].astype(X.indices.dtype)
-    entries = slice(bounds[0], bounds[-1])
-    bounds -= bounds[0]
-    out[:] = 0
-    _sparsetools.csr_matvecs(
-        len(out), X.shape[1], B.shape[1], bounds, X.indices[entries], X.data[entries], B.ravel(), out.ravel()
-    )
 
 
 def add_product(out: NDArray, X: Any, B: NDArray) -> None:

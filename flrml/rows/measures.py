@@ -25,10 +25,7 @@ def normalize(rows: Any) -> Any:
         rows = _by_largest(rows, extreme)
         lengths = row_norms(rows)
     lengths[lengths == 0] = 1
-    if not sp.issparse(rows):
-        return rows / lengths[:, None]
-    each = np.repeat(lengths, np.diff(rows.indptr))
-    return sp.csr_matrix((rows.data / each, rows.indices, rows.indptr), shape=rows.shape)
+    return _divide(rows, lengths)
 
 
 def _by_largest(rows: Any, chosen: NDArray) -> Any:
@@ -36,9 +33,14 @@ def _by_largest(rows: Any, chosen: NDArray) -> Any:
     largest = abs(rows).max(axis=1)
     largest = np.where(chosen, largest.toarray().ravel() if sp.issparse(largest) else np.asarray(largest), 1)
     largest[largest == 0] = 1
+    return _divide(rows, largest.astype(rows.dtype))
+
+
+def _divide(rows: Any, divisors: NDArray) -> Any:
+    """Divide each row by a number."""
     if not sp.issparse(rows):
-        return rows / largest[:, None].astype(rows.dtype)
-    each = np.repeat(largest, np.diff(rows.indptr)).astype(rows.dtype)
+        return rows / divisors[:, None]
+    each = np.repeat(divisors, np.diff(rows.indptr))
     return sp.csr_matrix((rows.data / each, rows.indices, rows.indptr), shape=rows.shape)
 
 

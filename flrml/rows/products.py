@@ -162,5 +162,5 @@ def _by_runs(X: Any) -> bool:
 
 def _run_blocks(X: RunRows) -> Iterator[slice]:
     """Yield slices of rows for products run by run, many more at once than if they were CSR matrices."""
-    per_row = 32 * len(X.runs) / max(X.shape[0], 1)
+    per_row = 32 * len(X.stored) / max(X.shape[0], 1)
     yield from slices(X.shape[0], max(1, int(2 * ROW_BLOCK_BYTES / max(per_row, 1))))

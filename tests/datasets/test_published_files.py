@@ -10,7 +10,7 @@ from flrml.datasets.fetch import RawFiles
 
 def prepare_real(name, folder, out, **options):
     for argument in REGISTRY[name].arguments.values():
-        files = argument if isinstance(argument, list) else [argument]
+        files = argument if isinstance(argument, tuple) else [argument]
         if not any(hasattr(file, "name") and RawFiles(folder).find(file.name) for file in files):
             continue
         return prepare(name, out, options=options, raw_dir=folder)

@@ -137,7 +137,7 @@ HEADER = b"Category\tText\nd\tstring\nclass\t\n"
 
 
 def test_documents_of_a_tab_file():
-    labels, texts = parse_tab(HEADER + b'\n\t\nb\tone "two\t\n\na\ttwo\tthree\n', "here")
+    texts, labels = parse_tab(HEADER + b'\n\t\nb\tone "two\t\n\na\ttwo\tthree\n', "here")
     assert labels == ["b", "a"]
     assert texts == ['one "two\t', "two\tthree"]
     with pytest.raises(DatasetError, match="here: line 5"):

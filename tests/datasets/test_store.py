@@ -58,10 +58,10 @@ def test_rows_come_back_from_runs_as_they_were_written(tmp_path, ones, step):
     split = write(tmp_path / "set", X, np.arange(len(ones)), "runs", step=step)
     back, _ = open_split(tmp_path / "set" / "train")
     assert isinstance(back, RunRows)
-    assert isinstance(back.runs, np.memmap)
+    assert isinstance(back.stored, np.memmap)
     np.testing.assert_array_equal(back[:].toarray() > 0, ones)
     assert back.nnz == split["nnz"] == ones.sum()
-    assert split["n_runs"] == len(back.runs)
+    assert split["n_runs"] == len(back.stored)
     store.verify(tmp_path / "set", digests=True)
 
 

@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from flrml.datasets import svmlight
 from flrml.datasets.svmlight import load_pair, read_svmlight
 from flrml.exceptions import DatasetError
 
@@ -35,15 +34,6 @@ def test_agrees_with_scikit_learn(tmp_path_factory, shape, zero_based, opener):
     back.resize(n, n_columns)
     np.testing.assert_array_equal(back.toarray(), expected.toarray())
     np.testing.assert_array_equal(back_labels, labels)
-
-
-def test_many_blocks_make_the_same_matrix(tmp_path, monkeypatch):
-    X = sp.random(60, 30, 0.3, format="csr", rng=0)
-    dump_svmlight_file(X, np.arange(60) % 3, str(tmp_path / "data"), zero_based=False)
-    whole, _ = read_svmlight(tmp_path / "data", tmp_path / "one")
-    monkeypatch.setattr(svmlight, "ENTRIES_PER_BLOCK", 10)
-    parts, _ = read_svmlight(tmp_path / "data", tmp_path / "two")
-    np.testing.assert_array_equal(whole.toarray(), parts.toarray())
 
 
 def test_unordered_columns_are_ordered(tmp_path):

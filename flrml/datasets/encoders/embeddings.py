@@ -19,18 +19,10 @@ TEXTS_PER_BLOCK = 4096  # whose tokens are held at once
 
 @dataclass(eq=False)
 class EmbeddingEncoder(RowsEncoder):
-    """Encoder of lists of texts as vectors of a pretrained encoder; it learns nothing from the training part.
+    """Encoder of lists of texts as vectors of a pretrained encoder; it learns nothing from the training part."""
 
-    Parameters
-    ----------
-    encoder : {"wordllama"}
-        Name of the pretrained encoder.
-    column : str, optional
-        Column of the texts, if raw input is a table.
-    """
-
-    encoder: str = "wordllama"
-    column: str | None = None
+    encoder: str = "wordllama"  # a key of PRETRAINED
+    column: str | None = None  # of the texts, if raw input is a table
 
     kind: ClassVar[str] = "embedding"
 

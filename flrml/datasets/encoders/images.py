@@ -23,17 +23,10 @@ class ImageEncoder(RowsEncoder):
     """Encoder of lists of images: paths, arrays of bytes (height × width, or with channels), or images of Pillow.
 
     Images of another size are resized.
-
-    Parameters
-    ----------
-    size : list of two ints, optional
-        Height and width; None takes those of the training images, which must then agree.
-    gray : bool, optional
-        Whether images are converted to gray; None converts them if all training images are gray.
     """
 
-    size: list[int] | None = None
-    gray: bool | None = None
+    size: list[int] | None = None  # height and width; None takes those of the training images, which must agree
+    gray: bool | None = None  # whether images are converted; None converts them if all training images are gray
 
     kind: ClassVar[str] = "image"
 

@@ -25,45 +25,25 @@ Blocks = Callable[[], Iterator[Any]]
 class RowsEncoder:
     """Encoder of plain rows: arrays, CSR matrices or data frames with the columns of the training part.
 
-    Parameters
-    ----------
-    n_columns : int or None
-        Number of columns of the encoded rows; encoders of other raw input learn it.
-    layout : {"dense", "csr", "binary", "runs"}
-        Layout in which a prepared data set stores the rows.
-    weighting : {"counts", "tfidf", "log-tfidf"}
-        ``counts`` leaves the numbers as they are, ``tfidf`` multiplies them by the smoothed inverse document
-        frequency ln((1 + n) / (1 + df)) + 1, ``log-tfidf`` takes ln(1 + count) first.
-    scale : {"unit", "standard", "none"}
-        ``unit`` scales every row to unit length, ``standard`` every column to mean 0 and variance 1 (of sparse rows
-        only to variance 1), ``none`` leaves the numbers as they are.
-    example : object
-        One example of the raw input, if it differs from rows.
-    idf, mean, deviation : arrays, optional
-        Learned from the training part.
+    The weighting ``counts`` leaves the numbers as they are, ``tfidf`` multiplies them by the smoothed inverse
+    document frequency ln((1 + n) / (1 + df)) + 1, ``log-tfidf`` takes ln(1 + count) first. The scale ``unit`` gives
+    every row unit length, ``standard`` every column mean 0 and variance 1 (sparse ones only variance 1), ``none``
+    leaves the numbers as they are.
     """
 
-    n_columns: int | None = None
-    layout: str = "dense"
+    n_columns: int | None = None  # of the encoded rows; encoders of other raw input learn it
+    layout: str = "dense"  # in which a prepared data set stores the rows: "dense", "csr", "binary" or "runs"
     weighting: str = "counts"
     scale: str = "unit"
-    example: Any = None
-    idf: np.ndarray | None = None
+    example: Any = None  # of the raw input, if it differs from rows
+    idf: np.ndarray | None = None  # learned from the training part, like mean and deviation
     mean: np.ndarray | None = None
     deviation: np.ndarray | None = None
 
     kind: ClassVar[str] = "rows"
 
     def fit(self, blocks: Blocks, origin: str = "input") -> "RowsEncoder":
-        """Learn from the raw input of the training part.
-
-        Parameters
-        ----------
-        blocks : callable
-            Returns a new iterator over blocks of raw input each time that it is called.
-        origin : str, default "input"
-            Name of the raw input in errors.
-        """
+        """Learn from the training part: ``blocks`` iterates over its raw input, which errors call ``origin``."""
         self._learn(blocks, origin)
         assert self.n_columns is not None
         if self.weighting != "counts":
@@ -81,13 +61,7 @@ class RowsEncoder:
         return self
 
     def transform(self, raw: Any) -> Any:
-        """Turn raw input into rows of the type float32, dense or CSR as in the prepared data set.
-
-        Parameters
-        ----------
-        raw : array, CSR matrix, data frame, list of texts or of images
-            Raw input of the encoder's kind.
-        """
+        """Turn raw input of the encoder's kind into rows of the type float32, as in the prepared data set."""
         return self.encode(raw, "input")
 
     def encode(self, raw: Any, origin: str, examples: np.ndarray | None = None) -> Any:

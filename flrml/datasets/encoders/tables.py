@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from flrml.datasets.encoders.rows import Blocks, RowsEncoder
-from flrml.datasets.options import did_you_mean
-from flrml.exceptions import DatasetError, FlrmlWarning
+from flrml.exceptions import DatasetError, FlrmlWarning, suggest
 from flrml.extras import require
 
 if TYPE_CHECKING:
     import pandas as pd
+else:
+    pd = require("pandas", extra="data", needed_by="reading a table")
 
 MAX_LEVELS = 1000
 MIN_ROWS_OF_AN_ID = 20
@@ -29,31 +30,16 @@ class TableEncoder(RowsEncoder):
     """Encoder of tables: data frames, mappings of columns, records, or arrays with the columns in order.
 
     A column of words becomes one column of zeros and ones per level; a level that does not occur in the training
-    part becomes zeros.
-
-    Parameters
-    ----------
-    categorical : list of str
-        Columns whose values are names although they look like numbers.
-    impute : {"mean", "median"}, optional
-        What fills missing numbers; missing words become the most frequent level. None refuses missing values.
-    ignored : list of str
-        Columns that raw input may have besides the features, such as the labels.
-    columns : list of str
-        Columns of the features in order.
-    levels : dict
-        Levels of every column of words.
-    fills : dict
-        What fills the missing values of every column.
+    part becomes zeros. The "mean" or "median" imputes missing numbers, the most frequent level missing words.
     """
 
     scale: str = "standard"
-    categorical: list[str] = field(default_factory=list)
-    impute: str | None = None
-    ignored: list[str] = field(default_factory=list)
-    columns: list[str] = field(default_factory=list)
-    levels: dict[str, list[str]] = field(default_factory=dict)
-    fills: dict[str, Any] = field(default_factory=dict)
+    categorical: list[str] = field(default_factory=list)  # columns whose values are names, even if they are numbers
+    impute: str | None = None  # None refuses missing values
+    ignored: list[str] = field(default_factory=list)  # columns besides the features, such as the labels
+    columns: list[str] = field(default_factory=list)  # of the features in order
+    levels: dict[str, list[str]] = field(default_factory=dict)  # of every column of words
+    fills: dict[str, Any] = field(default_factory=dict)  # values in place of missing ones, by column
 
     kind: ClassVar[str] = "table"
 
@@ -80,7 +66,7 @@ class TableEncoder(RowsEncoder):
             if column in self.levels:
                 texts = as_levels(values)
                 texts[is_missing] = self.fills.get(column)
-                codes = _pandas().Index(self.levels[column], dtype=object).get_indexer(texts)
+                codes = pd.Index(self.levels[column], dtype=object).get_indexer(texts)
                 encoded.append(codes[:, None] == np.arange(len(self.levels[column])))
             else:
                 numbers = as_numbers(values)
@@ -93,7 +79,6 @@ class TableEncoder(RowsEncoder):
 
     def _select(self, raw: Any, origin: str) -> "pd.DataFrame":
         """Return the columns of the features in order; name those that are missing or unknown."""
-        pd = _pandas()
         if isinstance(raw, dict) and not any(np.ndim(values) for values in raw.values()):
             raw = [raw]
         if isinstance(raw, pd.DataFrame | dict) or (isinstance(raw, list) and isinstance(raw[0], dict)):
@@ -109,13 +94,13 @@ class TableEncoder(RowsEncoder):
         unknown = [name for name in names if name not in {*self.columns, *self.ignored}]
         missing = [column for column in self.columns if column not in names]
         if missing or unknown:
-            problems = [f"no column {column!r}{did_you_mean(column, unknown)}" for column in missing[:3]]
-            problems += [f"unknown column {name!r}{did_you_mean(name, missing)}" for name in unknown[:3]]
+            problems = [f"no column {column!r}{suggest(column, unknown)}" for column in missing[:3]]
+            problems += [f"unknown column {name!r}{suggest(name, missing)}" for name in unknown[:3]]
             raise DatasetError(f"{origin}: {', '.join(problems)}; give the columns {listed(self.columns)}")
         return frame.set_axis(names, axis=1)[self.columns]
 
     def _learn(self, blocks: Blocks, origin: str) -> None:
-        frame = _pandas().concat(list(blocks()))
+        frame = pd.concat(list(blocks()))
         self.columns = [name for name in frame.columns if name not in self.ignored]
         if not self.columns:
             raise DatasetError(f"{origin}: no columns besides the labels; add the features")
@@ -173,13 +158,13 @@ def _notice_id(origin: str, name: str, numbers: np.ndarray, n_rows: int) -> None
 
 def as_numbers(values: "pd.Series") -> np.ndarray:
     """Return the numbers of a column, and NaN for anything else."""
-    numbers = _pandas().to_numeric(values, errors="coerce")
+    numbers = pd.to_numeric(values, errors="coerce")
     return numbers.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
 
 
 def as_levels(values: "pd.Series") -> np.ndarray:
     """Return the values of a column as texts: equal numbers give equal texts, however they are written."""
-    codes, distinct = _pandas().factorize(values)
+    codes, distinct = pd.factorize(values)
     return np.array([*map(_as_level, distinct), None], dtype=object)[codes]
 
 
@@ -228,7 +213,3 @@ def _not_a_number(origin: str, row: Any, column: str, value: Any) -> DatasetErro
         f"{origin}: row {row}, column {column!r}: {str(value)[:40]!r} is not a finite number; correct it, or name "
         "the column in `categorical` or `drop`"
     )
-
-
-def _pandas() -> Any:
-    return require("pandas", extra="data", needed_by="reading a table")

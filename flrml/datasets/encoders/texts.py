@@ -18,22 +18,12 @@ LIMITS = ("min_df", "max_df", "max_features")  # have chosen the vocabulary, and
 
 @dataclass(eq=False)
 class TextEncoder(RowsEncoder):
-    """Encoder of lists of texts; words that do not occur in the training part are left out.
-
-    Parameters
-    ----------
-    settings : mapping
-        Parameters of scikit-learn's TfidfVectorizer that turn a text into terms.
-    column : str, optional
-        Column of the texts, if raw input is a table.
-    vocabulary : list of str
-        Terms of the columns in order, learned from the training part.
-    """
+    """Encoder of lists of texts; words that do not occur in the training part are left out."""
 
     layout: str = "csr"
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    column: str | None = None
-    vocabulary: list[str] = field(default_factory=list)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of scikit-learn's TfidfVectorizer
+    column: str | None = None  # of the texts, if raw input is a table
+    vocabulary: list[str] = field(default_factory=list)  # terms of the columns in order
 
     kind: ClassVar[str] = "text"
 

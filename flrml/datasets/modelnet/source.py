@@ -33,25 +33,29 @@ SUFFIXES = (".off", ".ply")  # meshes in another format than OFF are refused, no
 CLASSES10 = ["bathtub", "bed", "chair", "desk", "dresser", "monitor", "night_stand", "sofa", "table", "toilet"]
 
 
-def load_modelnet(request: Request, *, size: int, file: RemoteFile, grids: str | None = None) -> Loaded:
+def load_modelnet(
+    request: Request, *, size: int, archive: tuple[RemoteFile], folder: tuple[str], grids: tuple[str, ...] = ()
+) -> Loaded:
     """Load ModelNet10, for which there may be ``grids``, or ModelNet40.
 
-    Meshes are read from the zip or its unpacked folder. If the raw-file folder holds neither of them but
+    Meshes are read from the archive or its unpacked folder. If the raw-file folder holds neither of them but
     ``grids``, its solid grids are rotated and resampled instead.
     """
     raw = request.raw
-    folder = raw.find(file.name.removesuffix(".zip"))
-    classes = list(PUBLISHED) if grids is None else CLASSES10
-    if folder is not None and folder.is_dir():
-        files = [path for path in files_below(folder) if path.suffix in SUFFIXES]
-        names = [path.relative_to(folder).as_posix() for path in files]
-        loaded = _load_meshes(request, size, folder, names, classes)
-        raw.record_folder(folder, files)
+    unpacked = raw.find(*folder)
+    classes = CLASSES10 if grids else list(PUBLISHED)
+    if unpacked is not None and unpacked.is_dir():
+        files = [path for path in files_below(unpacked) if path.suffix in SUFFIXES]
+        names = [path.relative_to(unpacked).as_posix() for path in files]
+        loaded = _load_meshes(request, size, unpacked, names, classes)
+        raw.record_folder(unpacked, files)
         return loaded
-    if raw.find(file.name) is None and grids is not None and (path := raw.find(grids)) is not None:
+    if raw.find(archive[0].name) is None and grids and (path := raw.find(*grids)) is not None:
         raw.record(path)
-        return _load_grids(request, path, size)
-    path = raw.get(file)
+        parts = (_grid_part(request, path, size, split) for split in ("train", "test"))
+        note = f"poses are rotated and resampled from the solid grids of {path.name}, not made from meshes"
+        return Loaded(*parts, notes=(note,))
+    path = raw.get(*archive)
     return _load_meshes(request, size, path, _list_zip(path), classes)
 
 
@@ -125,12 +129,6 @@ def _voxelize_member(container: Path, name: str, size: int, n_poses: int, fill: 
 def _open_once(path: Path, version: tuple[int, int, int]) -> zipfile.ZipFile:
     """Open an archive once per process: the directory of ModelNet40.zip takes longer to read than a mesh."""
     return open_zip(path)
-
-
-def _load_grids(request: Request, path: Path, size: int) -> Loaded:
-    parts = (_grid_part(request, path, size, split) for split in ("train", "test"))
-    note = f"poses are rotated and resampled from the solid grids of {path.name}, not made from meshes"
-    return Loaded(*parts, notes=(note,))
 
 
 def _grid_part(request: Request, path: Path, size: int, split: str) -> Part:
