@@ -1,4 +1,4 @@
-"""Copy the tables and figures of a finished run to docs/results, and the summaries of all into the README."""
+"""Copy the tables and figures of a finished run to docs/results, and summaries into the README."""
 
 import re
 import shutil
@@ -11,7 +11,14 @@ import yaml
 from flrml.pipeline.report.catalog import FIGURES, TABLES
 
 ROOT = Path(__file__).parents[1]
-TITLES = {"flrml": "Results of the bundled experiment", "flrml-paper": "The paper, regenerated"}
+TITLES = {
+    "flrml": "Results of the bundled experiment",
+    "flrml-paper": "The paper, regenerated",
+    "flrml-ablation": "What each choice of RidgeFLRML contributes",
+    "flrml-retrieval": "Search among new classes",
+    "flrml-embeddings": "Vectors of an encoder, smaller and better",
+}
+SUMMARISED = ("flrml", "flrml-paper")  # in the README's table
 
 
 def publish(config_file: str, machine: str) -> None:
@@ -20,7 +27,7 @@ def publish(config_file: str, machine: str) -> None:
     results, experiment = ROOT / config["results"], config["experiment"]
     target = ROOT / "docs" / "results" / experiment
     target.mkdir(parents=True, exist_ok=True)
-    written = datetime.fromtimestamp((results / "tables" / "summary.md").stat().st_mtime, UTC)
+    written = datetime.fromtimestamp((results / "tables").stat().st_mtime, UTC)
     command = "make run" if config_file == "config.yaml" else f"make run CONFIG={config_file}"
     source = f"`{command}`, {written:%Y-%m-%d}, {machine}"
     page = [f"# {TITLES.get(experiment, experiment)}", "", f"Written by {source}.", ""]
@@ -40,7 +47,7 @@ def _update_readme() -> None:
     """Put the summaries of all published experiments into one table of the README."""
     head: list[str] = []
     rows, notes = [], []
-    for experiment in TITLES:
+    for experiment in SUMMARISED:
         page = ROOT / "docs" / "results" / experiment / "README.md"
         if not page.exists():
             continue

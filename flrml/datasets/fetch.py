@@ -3,6 +3,7 @@
 import hashlib
 import os
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ class RawFiles:
     def find(self, name: str) -> Path | None:
         """Return the file or folder of that name with the shortest path, or None."""
         for folder in self.folders:
-            hits = [path for top, *_ in os.walk(folder) if (path := Path(top, name)).exists()]
+            hits = [path for top in _folders_below(folder) if (path := Path(top, name)).exists()]
             if hits:
                 return min(hits, key=lambda path: (len(path.parts), str(path)))
         return None
@@ -164,3 +165,12 @@ def _is_writable(folder: Path) -> bool:
     """Check for write permission; a folder without any write bit is left alone even by root."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     return os.access(existing, os.W_OK) and bool(existing.stat().st_mode & 0o222)
+
+
+def _folders_below(folder: Path) -> Iterator[str]:
+    """Yield a folder and those below it, through symbolic links too, each once."""
+    seen = set()
+    for top, folders, _ in os.walk(folder, followlinks=True):
+        seen.add(os.path.realpath(top))
+        folders[:] = [name for name in folders if os.path.realpath(os.path.join(top, name)) not in seen]
+        yield top

@@ -29,6 +29,15 @@ def test_the_least_deep_file_wins(tmp_path):
     assert RawFiles(tmp_path).find("x") == tmp_path / "c" / "x"
 
 
+def test_folders_are_searched_through_links_that_may_form_a_circle(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/x").touch()
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere/back").symlink_to(tmp_path / "raw")
+    assert RawFiles(tmp_path / "raw").find("x") == tmp_path / "raw/linked/x"
+
+
 def test_downloads_keep_out_of_folders_that_nobody_may_write(tmp_path):
     (tmp_path / "fixed").mkdir()
     (tmp_path / "fixed").chmod(0o555)
