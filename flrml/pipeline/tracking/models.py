@@ -101,8 +101,7 @@ def _upload(store: Store, run_id: str, record: RunRecord, model: Path, data: Pat
             model_type="nearest neighbours",
         )
         rows, _ = open_split(data / "train")
-        description = Model(run_id=run_id, model_id=logged.model_id)
-        _save(Path(folder) / "model", files, served.encoder, rows, description)
+        _save(Path(folder) / "model", files, served.encoder, rows, run_id=run_id, model_id=logged.model_id)
         store.client.log_model_artifacts(logged.model_id, str(Path(folder) / "model"))
     store.client.finalize_logged_model(logged.model_id, LoggedModelStatus.READY)
     return str(logged.model_id)
@@ -114,7 +113,7 @@ def _training_of(model: Path) -> str:
         return json.loads(str(file["meta"])).get("training", "")
 
 
-def _save(path: Path, files: Path, encoder: Any, rows: Any, description: Model) -> None:
+def _save(path: Path, files: Path, encoder: Any, rows: Any, **ids: str) -> None:
     """Write a model of MLflow that predicts classes of raw input."""
     inputs, example = _describe_input(encoder, rows)
     output = ParamSpec("output", DataType.string, "class")
@@ -125,8 +124,7 @@ def _save(path: Path, files: Path, encoder: Any, rows: Any, description: Model) 
         path,
         loader_module=classifier.__name__,
         data_path=str(files),
-        mlflow_model=description,
-        signature=signature,
+        mlflow_model=Model(**ids, signature=signature),  # as an argument, it would warn of a missing example
         input_example=example,
         pip_requirements=[f"{package}=={version(package)}" for package in packages],
     )

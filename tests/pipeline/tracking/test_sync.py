@@ -431,9 +431,10 @@ def test_a_model_too_large_is_named_instead(trained, limit, value, monkeypatch):
     assert not found.outputs.model_outputs
 
 
-def test_a_model_of_very_many_features_has_no_example(trained, monkeypatch):
+def test_a_model_of_very_many_features_has_no_example_and_mlflow_does_not_miss_it(trained, monkeypatch, recwarn):
     monkeypatch.setattr("flrml.pipeline.tracking.models.EXAMPLE_FEATURES", 10)
     trained.sync()
+    assert not [str(warning.message) for warning in recwarn if "example" in str(warning.message)]
     assert predictions(trained, trained.runs()[0])[0].input_example is None
 
 
