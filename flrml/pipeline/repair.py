@@ -16,14 +16,8 @@ def set_aside_damaged(results: PathLike, outputs: Iterable[PathLike]) -> dict[st
 
     JSON files are parsed, and arrays are compared with the size that they announce, in milliseconds: that finds
     what a full disk or a power cut leaves. A changed byte inside an array is found by its digest when it is used.
-
-    Parameters
-    ----------
-    results : path
-        Folder of the results of a configuration.
-    outputs : iterable of paths
-        Files below it that the configuration asks for. No other file is looked at, nor anything behind a link; a
-        folder of a data set is left alone if it holds a file that flrml did not write.
+    Nothing behind a link below the folder is looked at, and the folder of a data set is left alone if it holds a
+    file that flrml did not write.
     """
     damaged = {}
     for path in map(Path, outputs):

@@ -132,7 +132,7 @@ def followed_run(wildcards):
 def report_sources(entry):
     """Return the source files of a figure or table, and of the claims if it shows any."""
     claims = ["pipeline.report.claims"] if any(claim.figure == entry.name for claim in CLAIMS) else []
-    return sources(entry.module, "pipeline.report.captions", *claims)
+    return sources(entry.module, *claims)
 
 
 def shown_file(path, entry):

@@ -30,15 +30,7 @@ class ConfigError(ValueError):
 
 
 def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
-    """Check a configuration against the schema and the registries; return it with defaults filled in.
-
-    Parameters
-    ----------
-    config : dict
-        The configuration as written.
-    schema : path
-        JSON schema in YAML.
-    """
+    """Check a configuration against the schema and the registries; return it with defaults filled in."""
     _check_values(config)
     rules = load_schema(schema)
     config = {
@@ -148,13 +140,7 @@ def _check_classes(methods: dict[str, Any]) -> None:
 
 
 def load_schema(path: str | Path) -> dict[str, Any]:
-    """Return the schema of a configuration, in which the keys of ``figures`` are those of the catalog.
-
-    Parameters
-    ----------
-    path : path
-        JSON schema in YAML, without the figures.
-    """
+    """Read the schema of a configuration from YAML, and add the keys of ``figures`` from the catalog."""
     rules = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     rules["properties"]["figures"]["properties"] = {name: figure.schema for name, figure in FIGURES.items()}
     return rules

@@ -34,21 +34,10 @@ class DamagedInputError(RuntimeError):
 
 
 def within_limits(work: Callable[[], dict], *, minutes: float, memory_mb: float) -> dict[str, Any]:
-    """Do the work in a forked process and return what it returns, with ``outcome`` and ``peak_mb`` added.
+    """Do the work in a forked process and return its plain values, with ``outcome`` and ``peak_mb`` added.
 
-    Parameters
-    ----------
-    work : callable
-        Returns a dict of plain values.
-    minutes : float
-        Time limit: outcome ``T``.
-    memory_mb : float
-        Most memory that the process may hold, without pages of mapped files: outcome ``M``.
-
-    Returns
-    -------
-    dict
-        ``outcome`` and ``peak_mb`` always; ``reason`` if the outcome is not ``ok``; else the work's own entries.
+    With another outcome than ``ok``, there is a ``reason`` instead of values. Pages of mapped files do not count as
+    memory that the process holds.
     """
     with _adopting_orphans():
         result = _supervise(work, minutes, memory_mb)

@@ -30,15 +30,7 @@ FILE = "classifier.npz"
 
 
 class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
-    """k-nearest-neighbour classifier under a learned map.
-
-    Parameters
-    ----------
-    learned : LearnedMap
-        The learned map, and the metric of its neighbours.
-    n_neighbors : int, default 5
-        Neighbours that vote.
-    """
+    """k-nearest-neighbour classifier under a learned map."""
 
     def __init__(self, learned: LearnedMap, n_neighbors: int = 5):
         self.learned = learned
@@ -109,15 +101,7 @@ class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
 
 
 class RawInputModel:
-    """The way from raw input to classes, probabilities, embeddings or neighbours.
-
-    Parameters
-    ----------
-    classifier : MetricClassifier
-        Classifies rows.
-    encoder : RowsEncoder
-        Turns raw input into rows.
-    """
+    """The way from raw input over encoded rows to classes, probabilities, embeddings or neighbours."""
 
     def __init__(self, classifier: MetricClassifier, encoder: RowsEncoder):
         self.classifier, self.encoder = classifier, encoder

@@ -67,16 +67,9 @@ TAGS = {
 
 
 class Store:
-    """An experiment in a tracking store.
+    """An experiment in a tracking store: a database with artifacts in a folder next to it, or a server.
 
-    Parameters
-    ----------
-    uri : str
-        ``sqlite:///file.db``, with artifacts in a folder ``mlartifacts`` next to it, or the address of a server.
-    experiment : str
-        Name of the experiment, which :meth:`open` creates if it is missing.
-    lock : path
-        The lock file of a server's only writer from this results folder; a database has its own.
+    ``lock`` is the lock file of a server's only writer from this results folder; a database has its own.
     """
 
     client: MlflowClient

@@ -28,21 +28,7 @@ KIND_PACKAGES = {"image": ("pillow",), "embedding": ("wordllama",)}  # of raw in
 
 
 def log_model(store: Store, run_id: str, record: RunRecord, model: Path, data: Path, *, n_neighbors: int) -> None:
-    """Log the model that a learned map makes with its training rows, or say in a tag why not.
-
-    Parameters
-    ----------
-    store : Store
-        The tracking store.
-    run_id : str
-        The run that trained it.
-    record : RunRecord
-        That run.
-    model, data : paths
-        The learned map, and the prepared data set.
-    n_neighbors : int
-        Neighbours that vote.
-    """
+    """Log the model that a learned map makes with its training rows, or say in a tag why not."""
     if not data.exists() or not model.exists() or _training_of(model) != record.training:
         store.client.set_tag(run_id, "model", f"not logged: {model} or its data are gone, or of a later training")
         return

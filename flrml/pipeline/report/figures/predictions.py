@@ -16,15 +16,7 @@ MAX_NAME = 16  # characters
 
 
 def describe_predictions(predictions: Path, folder: Path) -> None:
-    """Write ``confusion.csv``, ``classes.csv`` and ``predictions.png`` to a folder.
-
-    Parameters
-    ----------
-    predictions : path
-        Rows with class, predicted class, and place in the plane for those that are shown.
-    folder : path
-        Existing folder.
-    """
+    """Write ``confusion.csv``, ``classes.csv`` and ``predictions.png`` to an existing folder."""
     with open(predictions, newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     if not rows:
