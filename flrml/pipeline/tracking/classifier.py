@@ -84,11 +84,12 @@ class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
     def save(self, path: str | os.PathLike) -> None:
         """Write to an .npz file that :meth:`load` reads."""
         meta = {"metric": self.learned.metric, "n_neighbors": self.n_neighbors}
-        arrays = {name: getattr(self.learned, name) for name in ("components", "W", "intercept")}
-        arrays |= {"y": self.y_, "classes": self.classes_, "names": self.names_} | _pack(self.embedded_)
-        kept = {name: value for name, value in arrays.items() if value is not None}
+        arrays: dict[str, Any] = (
+            self.learned.arrays | {"y": self.y_, "classes": self.classes_} | _pack(self.embedded_)
+        )
+        arrays |= {} if self.names_ is None else {"names": self.names_}
         with atomic_write(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, meta=np.array(json.dumps(meta)), **kept)
+            np.savez_compressed(file, meta=np.array(json.dumps(meta)), **arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "MetricClassifier":

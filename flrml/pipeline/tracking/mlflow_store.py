@@ -104,7 +104,11 @@ class Store:
             ) from error
         if found is not None and found.lifecycle_stage == "deleted":
             self.client.restore_experiment(found.experiment_id)
-        if found is not None and _was_moved(found.artifact_location, self.location):
+        if (
+            found is not None
+            and self.location not in (None, found.artifact_location)
+            and Path(urlparse(found.artifact_location).path).name == ARTIFACTS  # else somebody chose the place
+        ):
             self._set_aside(found.experiment_id)
             found = None
         if found is None:
@@ -169,8 +173,3 @@ class Store:
                 print(f"kept, not in {own}: artifacts of a deleted run, {folder}", flush=True)
                 return
         get_artifact_repository(address, tracking_uri=self.uri).delete_artifacts()
-
-
-def _was_moved(location: str, expected: str | None) -> bool:
-    """Return whether an experiment names the artifacts folder of another place; not one that somebody chose."""
-    return expected not in (None, location) and Path(urlparse(location).path).name == ARTIFACTS

@@ -99,18 +99,20 @@ def _training_of(model: Path) -> str:
         return json.loads(str(file["meta"])).get("training", "")
 
 
-def _save(path: Path, files: Path, encoder: Any, rows: Any, **ids: str) -> None:
+def _save(path: Path, files: Path, encoder: Any, rows: Any, *, run_id: str, model_id: str) -> None:
     """Write a model of MLflow that predicts classes of raw input."""
     inputs, example = _describe_input(encoder, rows)
     output = ParamSpec("output", DataType.string, "class")
     signature = ModelSignature(Schema(inputs), Schema([ColSpec("string", "class")]), ParamSchema([output]))
     leave_input_to_the_model(signature)
+    # As an argument of save_model, a signature without an example would be warned of.
+    described = Model(run_id=run_id, model_id=model_id, signature=signature)
     packages = PACKAGES + KIND_PACKAGES.get(encoder.kind, ())
     save_model(
         path,
         loader_module=classifier.__name__,
         data_path=str(files),
-        mlflow_model=Model(**ids, signature=signature),  # as an argument, it would warn of a missing example
+        mlflow_model=described,
         input_example=example,
         pip_requirements=[f"{package}=={version(package)}" for package in packages],
     )
