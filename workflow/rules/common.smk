@@ -76,13 +76,9 @@ def prepared_meta(wildcards):
     return f"{RESULTS}/data/{wildcards.dataset}/meta.json"
 
 
-def settings(dataset):
-    return DATASETS[dataset] or {}
-
-
 def entry_of(dataset):
     """Return what the registry says of the source of a data set."""
-    return find_dataset(settings(dataset)["source"], settings(dataset)["options"])
+    return find_dataset(DATASETS[dataset]["source"], DATASETS[dataset]["options"])
 
 
 def spectrum_file(dataset, method):
@@ -92,16 +88,12 @@ def spectrum_file(dataset, method):
     return f"{RESULTS}/svd/{dataset}/{method_of(method).spectrum_kind}.npz"
 
 
-def max_rank(dataset):
-    return settings(dataset).get("max_rank", config["max_rank"])
-
-
 def run_settings(dataset, method, **more):
     """Return what identifies a run; its result files carry it."""
     base = method_of(method)
     common = {name: value for name, value in config["common"].items() if name in base.accepts}
     own = config["methods"].get(method, {"parameters": {}})["parameters"]
-    names = {"dataset": dataset, "method": base.name, "label": method, "study": settings(dataset).get("study")}
+    names = {"dataset": dataset, "method": base.name, "label": method, "study": DATASETS[dataset].get("study")}
     return {**names, "parameters": {**base.parameters, **common, **own}, **more}
 
 

@@ -17,6 +17,6 @@ rule decompose:
         mem_mb=memory(3000, 10),
         runtime=minutes(30, 120),
     params:
-        max_rank=lambda wildcards: max_rank(wildcards.dataset),
+        max_rank=lambda wildcards: DATASETS[wildcards.dataset].get("max_rank", config["max_rank"]),
     script:
         "../scripts/decompose.py"

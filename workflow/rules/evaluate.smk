@@ -18,6 +18,6 @@ rule evaluate:
         runtime=minutes(20, 600),
     params:
         n_neighbors=config["n_neighbors"],
-        cosine_rows=lambda wildcards: settings(wildcards.dataset).get("cosine_rows"),
+        cosine_rows=lambda wildcards: DATASETS[wildcards.dataset].get("cosine_rows"),
     script:
         "../scripts/evaluate.py"
