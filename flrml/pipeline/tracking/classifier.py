@@ -21,7 +21,7 @@ from flrml.files import atomic_write, read_arrays
 from flrml.neighbors import majority_vote, nearest
 from flrml.pipeline.stages.inputs import load_rows
 from flrml.pipeline.stages.learned_map import LearnedMap
-from flrml.rows import BinaryRows
+from flrml.rows import BinaryRows, is_sparse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,8 +88,10 @@ class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
             self.learned.arrays | {"y": self.y_, "classes": self.classes_} | _pack(self.embedded_)
         )
         arrays |= {} if self.names_ is None else {"names": self.names_}
+        # Maps and embeddings hardly compress: that of a large one takes a second and saves a twelfth.
+        save = np.savez_compressed if is_sparse(self.embedded_) else np.savez
         with atomic_write(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, meta=np.array(json.dumps(meta)), **arrays)
+            save(file, meta=np.array(json.dumps(meta)), **arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "MetricClassifier":

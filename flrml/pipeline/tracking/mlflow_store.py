@@ -18,6 +18,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
 
 from flrml.exceptions import TrackingError
 from flrml.files import atomic_write, leads_through_link
@@ -138,16 +139,8 @@ class Store:
 
     def search(self, *terms: str) -> list[Any]:
         """Return the runs of the experiment that meet all terms."""
-        found: list[Any] = []
-        token = None
-        while True:
-            page = self.client.search_runs(
-                [self.experiment_id], " and ".join(terms), max_results=1000, page_token=token
-            )
-            found += page
-            token = page.token
-            if not token:
-                return found
+        most = SEARCH_MAX_RESULTS_THRESHOLD  # 50,000
+        return list(self.client.search_runs([self.experiment_id], " and ".join(terms), max_results=most))
 
     def models(self, run_id: str) -> list[Any]:
         """Return the logged models of a run."""

@@ -21,7 +21,6 @@ from flrml.pipeline.tracking.mlflow_store import Store
 from flrml.pipeline.tracking.records import RunRecord
 
 MAX_MODEL_BYTES = 40 * 2**20
-MAX_MAP_BYTES = 8 * MAX_MODEL_BYTES  # compression hardly brings a larger map down to the limit
 EXAMPLE_FEATURES = 100_000  # at most: MLflow writes an example as text, every zero of a sparse row included
 PACKAGES = ("flrml", "numpy", "scipy", "scikit-learn", "pandas")
 KIND_PACKAGES = {"image": ("pillow",), "embedding": ("wordllama",)}  # of raw input
@@ -69,13 +68,14 @@ def _upload(store: Store, run_id: str, record: RunRecord, model: Path, data: Pat
     with tempfile.TemporaryDirectory() as folder:
         files = Path(folder) / "files"
         files.mkdir()
-        size, limit = model.stat().st_size, MAX_MAP_BYTES
-        if size <= limit:
+        size = model.stat().st_size
+        if size <= MAX_MODEL_BYTES:
             served = RawInputModel.of_results(model, data, n_neighbors)
             served.save(files)
-            size, limit = sum(file.stat().st_size for file in files.iterdir()), MAX_MODEL_BYTES
-        if size > limit:
-            why = f"not logged: {size / 2**20:,.0f} MB, the limit is {limit / 2**20:,.0f} MB; the map is in {model}"
+            size = sum(file.stat().st_size for file in files.iterdir())
+        if size > MAX_MODEL_BYTES:
+            megabytes, limit = (f"{count / 2**20:,.0f} MB" for count in (size, MAX_MODEL_BYTES))
+            why = f"not logged: {megabytes}, the limit is {limit}; the map is in {model}"
             store.client.set_tag(run_id, "model", why)
             return None
         logged = store.client.create_logged_model(

@@ -422,9 +422,10 @@ def test_a_training_has_its_predictions_as_artifacts(trained):
     assert files == {"predictions.csv", "confusion.csv", "classes.csv", "predictions.png"}
 
 
-@pytest.mark.parametrize(("limit", "value"), [("MAX_MODEL_BYTES", 10), ("MAX_MAP_BYTES", 10)])
-def test_a_model_too_large_is_named_instead(trained, limit, value, monkeypatch):
-    monkeypatch.setattr(f"flrml.pipeline.tracking.models.{limit}", value)
+@pytest.mark.parametrize("more", [0, -1])
+def test_a_model_whose_map_or_whose_files_are_too_large_is_named_instead(trained, more, monkeypatch):
+    limit = (trained.results / TRAINING / "model.npz").stat().st_size + more
+    monkeypatch.setattr("flrml.pipeline.tracking.models.MAX_MODEL_BYTES", limit)
     trained.sync()
     (found,) = trained.runs()
     assert str(trained.results / TRAINING / "model.npz") in found.data.tags["model"]
