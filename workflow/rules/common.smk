@@ -135,7 +135,7 @@ def shown_file(path, entry):
 
 def all_outputs():
     """Return the files that the stages write for this configuration."""
-    kinds = ("margin", "batches", "growth", "iterations")
+    kinds = ("metas", *SWEEPS, "growth", "iterations")
     triplets = [f"{RESULTS}/triplets/{dataset}/seed{seed}.npy" for dataset in DATASETS for seed in config["seeds"]]
     spectra = [spectrum_file(dataset, method) for dataset in DATASETS for method in methods_of(dataset)]
     spectra = [file.removesuffix(".npz") + ending for file in spectra if file for ending in (".npz", ".json")]
@@ -143,8 +143,7 @@ def all_outputs():
         path for dataset in DATASETS for file in (MODEL, TRAINING, METRICS) for path in run_files(dataset, file)
     ]
     measured = [path for kind in kinds for path in result_files.files_of(config, kind)]
-    metas = [f"{RESULTS}/data/{dataset}/meta.json" for dataset in DATASETS]
-    return list(dict.fromkeys([*metas, *triplets, *spectra, *runs, *measured]))
+    return list(dict.fromkeys([*triplets, *spectra, *runs, *measured]))
 
 
 @cache
