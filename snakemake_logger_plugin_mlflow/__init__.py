@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
+from snakemake.settings.enums import Quietness
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 from tqdm import tqdm
@@ -65,7 +66,7 @@ class LogHandler(LogHandlerBase):
         """Show an event."""
         try:
             event = getattr(record, "event", None)
-            if self.common_settings.dryrun or _all_quiet(self.common_settings.quiet):
+            if self.common_settings.dryrun or Quietness.ALL in (self.common_settings.quiet or ()):
                 self.plain.handle(record)
                 return
             handle = getattr(self, f"on_{event.value}", None) if isinstance(event, LogEvent) else self.on_message
@@ -161,10 +162,6 @@ class LogHandler(LogHandlerBase):
         else:
             ended = self.done == self.total
             self.say(f"all {self.total} jobs done in {took}" if ended else f"stopped after {of}, {took}")
-
-
-def _all_quiet(quiet: Any) -> bool:
-    return any(getattr(each, "name", str(each)).lower() == "all" for each in quiet or ())
 
 
 def _last_line(log: str) -> str:

@@ -23,27 +23,13 @@ def experiment_of(config: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A figure that sweeps one parameter.
-
-    Attributes
-    ----------
-    parameter : str
-        The parameter of the method.
-    values : str
-        Key of its values in the figure's settings.
-    parse : type
-        Type of the values.
-    along : bool
-        Whether accuracy is measured along the mini-batches, or only at the end.
-    retrieval : bool
-        Whether retrieval is scored too.
-    """
+    """A figure that sweeps one parameter."""
 
     parameter: str
-    values: str
-    parse: type
-    along: bool = False
-    retrieval: bool = False
+    values: str  # key of its values in the figure's settings
+    parse: type  # of the values
+    along: bool = False  # whether accuracy is measured along the mini-batches, or only at the end
+    retrieval: bool = False  # whether retrieval is scored too
 
 
 SWEEPS = {

@@ -16,14 +16,8 @@ def set_aside_damaged(results: PathLike, outputs: Iterable[PathLike]) -> dict[st
 
     JSON files are parsed, and arrays are compared with the size that they announce, in milliseconds: that finds
     what a full disk or a power cut leaves. A changed byte inside an array is found by its digest when it is used.
-
-    Parameters
-    ----------
-    results : path
-        Folder of the results of a configuration.
-    outputs : iterable of paths
-        Files below it that the configuration asks for. No other file is looked at, nor anything behind a link; a
-        folder of a data set is left alone if it holds a file that flrml did not write.
+    Nothing behind a link below the folder is looked at, and the folder of a data set is left alone if it holds a
+    file that flrml did not write.
     """
     damaged = {}
     for path in map(Path, outputs):
@@ -41,8 +35,12 @@ def set_aside_damaged(results: PathLike, outputs: Iterable[PathLike]) -> dict[st
     return damaged
 
 
-def _check_npz(path: Path) -> None:
+def _check_arrays(path: Path) -> None:
+    """Open every array of an .npy or .npz file; a damaged one raises DamagedFileError."""
     try:
+        if path.suffix == ".npy":
+            np.load(path, mmap_mode="r", allow_pickle=False)
+            return
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
                 with archive.open(entry) as file:
@@ -51,11 +49,4 @@ def _check_npz(path: Path) -> None:
         raise DamagedFileError(path, error) from error
 
 
-def _check_npy(path: Path) -> None:
-    try:
-        np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DamagedFileError(path, error) from error
-
-
-CHECKS = {".json": read_json, ".npz": _check_npz, ".npy": _check_npy}
+CHECKS = {".json": read_json, ".npz": _check_arrays, ".npy": _check_arrays}

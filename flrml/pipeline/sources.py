@@ -15,12 +15,7 @@ REGISTRIES = {"flrml", "flrml.methods", "flrml.datasets", "flrml.datasets.regist
 def source_files(*modules: str, deferred: bool = False) -> list[str]:
     """Return the files of flrml that the given modules import, directly or not, relative to the working folder.
 
-    Parameters
-    ----------
-    *modules : str
-        Names of modules, such as ``"flrml.loss"``.
-    deferred : bool, default False
-        Follow imports inside functions too: those are of parts that only some configurations use.
+    Imports inside functions are of parts that only some configurations use: they are followed if ``deferred``.
     """
     found: dict[str, Path] = {}
     waiting = list(modules)
@@ -34,22 +29,18 @@ def source_files(*modules: str, deferred: bool = False) -> list[str]:
 
 
 @cache
-def _imports(path: Path, deferred: bool) -> tuple[str, ...]:
+def _imports(path: Path, deferred: bool) -> list[str]:
     """Return the modules of flrml that a module imports; asked for once per job, so kept."""
-    return tuple(_find_imports(path, deferred))
-
-
-def _find_imports(path: Path, deferred: bool) -> Iterator[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree, found = ast.parse(path.read_text(encoding="utf-8")), []
     for node in ast.walk(tree) if deferred else _module_level(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == PACKAGE)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE:
-            assert node.module is not None
-            yield node.module
-            # ``from package import module``
-            names = (f"{node.module}.{alias.name}" for alias in node.names)
-            yield from (child for child in names if _file(node.module).name == "__init__.py" and _exists(child))
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.append(node.module)
+            if node.module.split(".")[0] == PACKAGE and _file(node.module).name == "__init__.py":
+                children = (f"{node.module}.{alias.name}" for alias in node.names)  # ``from package import module``
+                found += [child for child in children if find_spec(child) is not None]
+    return [name for name in found if name.split(".")[0] == PACKAGE]
 
 
 def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
@@ -63,11 +54,6 @@ def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
             for child in ast.iter_child_nodes(node)
             if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
         ]
-
-
-@cache
-def _exists(name: str) -> bool:
-    return find_spec(name) is not None
 
 
 @cache

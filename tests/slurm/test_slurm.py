@@ -44,7 +44,7 @@ def test_the_tiny_experiment_gives_the_same_metrics_as_on_one_machine(submitting
     submitted = [re.match(r"rule_([a-z]+)", job[4])[1] for job in jobs]
     assert set(submitted) == {"prepare", "decompose", "train", "evaluate", "growth", "sweeps"}
     assert submitted.count("sweeps") == 1, "four sweep points in one submission"
-    assert "drawn: results/figures/margin.pdf" in said
+    assert "written: results/figures/margin.pdf" in said
     asked = {comment: (cpus, memory) for *_, cpus, memory, comment in jobs}
     assert {cpus for comment, (cpus, _) in asked.items() if comment.startswith("rule_train_")} == {"2"}
     assert asked["rule_evaluate_wildcards_digits_0"] == ("1", "1000M")

@@ -137,7 +137,7 @@ def test_the_plain_command_says_a_few_lines(project):
     first, *lines = project.run("figure_margin").splitlines()
     assert first.startswith("Using workflow specific profile")
     assert lines[0] == "1 jobs: 1 figure_margin"
-    assert "drawn: results/figures/margin.pdf" in lines
+    assert "written: results/figures/margin.pdf" in lines
     assert f"{len(FIGURES)} figures and {len(TABLES)} tables: results/figures, results/tables" in lines
     assert re.fullmatch(r"all 1 jobs done in [\d:]+", lines[-3])
     assert re.fullmatch(

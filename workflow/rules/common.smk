@@ -76,13 +76,9 @@ def prepared_meta(wildcards):
     return f"{RESULTS}/data/{wildcards.dataset}/meta.json"
 
 
-def settings(dataset):
-    return DATASETS[dataset] or {}
-
-
 def entry_of(dataset):
     """Return what the registry says of the source of a data set."""
-    return find_dataset(settings(dataset)["source"], settings(dataset)["options"])
+    return find_dataset(DATASETS[dataset]["source"], DATASETS[dataset]["options"])
 
 
 def spectrum_file(dataset, method):
@@ -92,16 +88,12 @@ def spectrum_file(dataset, method):
     return f"{RESULTS}/svd/{dataset}/{method_of(method).spectrum_kind}.npz"
 
 
-def max_rank(dataset):
-    return settings(dataset).get("max_rank", config["max_rank"])
-
-
 def run_settings(dataset, method, **more):
     """Return what identifies a run; its result files carry it."""
     base = method_of(method)
     common = {name: value for name, value in config["common"].items() if name in base.accepts}
     own = config["methods"].get(method, {"parameters": {}})["parameters"]
-    names = {"dataset": dataset, "method": base.name, "label": method, "study": settings(dataset).get("study")}
+    names = {"dataset": dataset, "method": base.name, "label": method, "study": DATASETS[dataset].get("study")}
     return {**names, "parameters": {**base.parameters, **common, **own}, **more}
 
 
@@ -132,7 +124,7 @@ def followed_run(wildcards):
 def report_sources(entry):
     """Return the source files of a figure or table, and of the claims if it shows any."""
     claims = ["pipeline.report.claims"] if any(claim.figure == entry.name for claim in CLAIMS) else []
-    return sources(entry.module, "pipeline.report.captions", *claims)
+    return sources(entry.module, *claims)
 
 
 def shown_file(path, entry):
@@ -143,7 +135,7 @@ def shown_file(path, entry):
 
 def all_outputs():
     """Return the files that the stages write for this configuration."""
-    kinds = ("margin", "batches", "growth", "iterations")
+    kinds = ("metas", *SWEEPS, "growth", "iterations")
     triplets = [f"{RESULTS}/triplets/{dataset}/seed{seed}.npy" for dataset in DATASETS for seed in config["seeds"]]
     spectra = [spectrum_file(dataset, method) for dataset in DATASETS for method in methods_of(dataset)]
     spectra = [file.removesuffix(".npz") + ending for file in spectra if file for ending in (".npz", ".json")]
@@ -151,8 +143,7 @@ def all_outputs():
         path for dataset in DATASETS for file in (MODEL, TRAINING, METRICS) for path in run_files(dataset, file)
     ]
     measured = [path for kind in kinds for path in result_files.files_of(config, kind)]
-    metas = [f"{RESULTS}/data/{dataset}/meta.json" for dataset in DATASETS]
-    return list(dict.fromkeys([*metas, *triplets, *spectra, *runs, *measured]))
+    return list(dict.fromkeys([*triplets, *spectra, *runs, *measured]))
 
 
 @cache

@@ -3,7 +3,7 @@ rule prepare:
     """Turn raw files into a prepared data set."""
     input:
         raw=lambda wildcards: raw_files(
-            settings(wildcards.dataset)["source"], RAW_DIR, settings(wildcards.dataset)["options"]
+            DATASETS[wildcards.dataset]["source"], RAW_DIR, DATASETS[wildcards.dataset]["options"]
         ),
         code=lambda wildcards: sources(
             "datasets.preparation", entry_of(wildcards.dataset).module.removeprefix("flrml.")
@@ -21,8 +21,8 @@ rule prepare:
         mem_mb=lambda wildcards, input, attempt: int((4000 + 3 * input.size_mb) * 2 ** (attempt - 1)),
         runtime=lambda wildcards, input, attempt: int((60 + input.size_mb / 20) * 2 ** (attempt - 1)),
     params:
-        source=lambda wildcards: settings(wildcards.dataset)["source"],
+        source=lambda wildcards: DATASETS[wildcards.dataset]["source"],
         entry=lambda wildcards: asdict(entry_of(wildcards.dataset)),
-        options=lambda wildcards: settings(wildcards.dataset)["options"],
+        options=lambda wildcards: DATASETS[wildcards.dataset]["options"],
     script:
         "../scripts/prepare.py"

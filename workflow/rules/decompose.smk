@@ -14,9 +14,9 @@ rule decompose:
         "../../envs/flrml.yaml"
     threads: cores
     resources:
-        mem_mb=memory(3000, 10),
-        runtime=minutes(30, 120),
+        mem_mb=by_size(3000, 10),
+        runtime=by_size(30, 120 / 1024),
     params:
-        max_rank=lambda wildcards: max_rank(wildcards.dataset),
+        max_rank=lambda wildcards: DATASETS[wildcards.dataset].get("max_rank", config["max_rank"]),
     script:
         "../scripts/decompose.py"

@@ -14,10 +14,10 @@ rule evaluate:
     conda:
         "../../envs/flrml.yaml"
     resources:
-        mem_mb=memory(1000, 4),
-        runtime=minutes(20, 600),
+        mem_mb=by_size(1000, 4),
+        runtime=by_size(20, 600 / 1024),
     params:
         n_neighbors=config["n_neighbors"],
-        cosine_rows=lambda wildcards: settings(wildcards.dataset).get("cosine_rows"),
+        cosine_rows=lambda wildcards: DATASETS[wildcards.dataset].get("cosine_rows"),
     script:
         "../scripts/evaluate.py"

@@ -2,29 +2,28 @@
 # A rule per entry of the catalog. What an entry says is a parameter of its job, so that a change makes it again.
 from flrml.pipeline.report.catalog import FIGURES, TABLES
 
-FIGURE_FILES = [f"{RESULTS}/figures/{name}.pdf" for name in result_files.figures_of(config)]
-TABLE_FILES = [f"{RESULTS}/tables/{name}.md" for name in result_files.tables_of(config)]
-SHOWS_CLAIMS = f"{RESULTS}/tables/claims.md" in TABLE_FILES  # not for own data
+REPORT_FILES = [f"{RESULTS}/{entry.files[0]}" for entry in result_files.entries_of(config)]
+SHOWS_CLAIMS = f"{RESULTS}/tables/claims.md" in REPORT_FILES  # not for own data
 COVER_FILES = [f"{RESULTS}/report_cover.rst"] if result_files.files_of(config, "runs") else []
 if COVER_FILES:
 
     report: os.path.abspath(COVER_FILES[0])
 
 
-for entry in FIGURES.values():
+for entry in [*FIGURES.values(), *TABLES.values()]:
 
     rule:
-        """Draw a figure of the catalog."""
+        """Make a figure or a table of the catalog."""
         name:
-            f"figure_{entry.name}"
+            entry.rule
         input:
             **result_files.inputs_of(config, entry),
             code=report_sources(entry),
         output:
-            multiext(f"{RESULTS}/figures/{entry.name}", ".pdf", ".csv", ".rst"),
-            shown_file(f"{RESULTS}/figures/{entry.name}.png", entry),
+            [f"{RESULTS}/{file}" for file in entry.files[:-1]],
+            shown_file(f"{RESULTS}/{entry.files[-1]}", entry),
         log:
-            f"{RESULTS}/logs/figures/{entry.name}.log",
+            f"{RESULTS}/logs/{entry.folder}/{entry.name}.log",
         priority: 3
         localrule: True
         conda:
@@ -34,35 +33,10 @@ for entry in FIGURES.values():
             caption=entry.caption,
             methods=result_files.shown_methods(config, entry),
             positions=result_files.dataset_positions(config, entry.name),
-            shows_claims=SHOWS_CLAIMS,
+            missing=MISSING if entry.name in TABLES else {},
+            shows_claims=SHOWS_CLAIMS and entry.name in FIGURES,
         script:
-            "../scripts/figure.py"
-
-
-for entry in TABLES.values():
-
-    rule:
-        """Write a table of the catalog."""
-        name:
-            f"table_{entry.name}"
-        input:
-            **result_files.inputs_of(config, entry),
-            code=report_sources(entry),
-        output:
-            multiext(f"{RESULTS}/tables/{entry.name}", ".md", ".csv", ".tex", ".rst"),
-            shown_file(f"{RESULTS}/tables/{entry.name}.html", entry),
-        log:
-            f"{RESULTS}/logs/tables/{entry.name}.log",
-        localrule: True
-        conda:
-            "../../envs/flrml.yaml"
-        params:
-            function=entry.function,
-            caption=entry.caption,
-            methods=result_files.shown_methods(config, entry),
-            missing=MISSING,
-        script:
-            "../scripts/table.py"
+            "../scripts/show.py"
 
 
 rule report_cover:

@@ -21,28 +21,19 @@ def cores(wildcards, input):
     return min(max(FEWEST_THREADS, round(data_mb(input) / MEGABYTES_PER_THREAD)), ALL_CORES)
 
 
-def memory(base, times):
-    """mem_mb of a job: a base and a multiple of the data set's size, doubled with every further attempt."""
+def by_size(base, per_megabyte):
+    """mem_mb or runtime of a job: a base and so much per megabyte of data, doubled with every further attempt."""
 
-    def mem_mb(wildcards, input, attempt):
-        return int((base + times * data_mb(input)) * 2 ** (attempt - 1))
+    def amount(wildcards, input, attempt):
+        return int((base + per_megabyte * data_mb(input)) * 2 ** (attempt - 1))
 
-    return mem_mb
+    return amount
 
 
 def memory_of_training(wildcards, input, attempt):
     """mem_mb of a job that trains: what the data let expect, at most the limit of one training and its parent."""
     most = config["memory_mb"] + 500
     return int(min((1500 + 12 * data_mb(input)) * 2 ** (attempt - 1), most) if on_cluster() else most)
-
-
-def minutes(base, per_gigabyte):
-    """runtime of a job: a base and so much per gigabyte of data, doubled with every further attempt."""
-
-    def runtime(wildcards, input, attempt):
-        return int((base + per_gigabyte * data_mb(input) / 1024) * 2 ** (attempt - 1))
-
-    return runtime
 
 
 def minutes_of(trainings):

@@ -6,7 +6,7 @@ hide_credentials()
 # The result file of every run in MLflow: of each training and of each point of a sweep.
 RUNS = [path for dataset in DATASETS for path in run_files(dataset)]
 RUNS += [path for sweep in SWEEPS for path in sweep_files(sweep)]
-FOLLOWER = Follower(RESULTS, config, RUNS, [*FIGURE_FILES, *TABLE_FILES])
+FOLLOWER = Follower(RESULTS, config, RUNS, REPORT_FILES)
 
 
 onstart:
@@ -16,7 +16,7 @@ onstart:
 
 
 onsuccess:
-    drawn = [Path(path).parent.name for path in [*FIGURE_FILES, *TABLE_FILES] if Path(path).exists()]
+    drawn = [Path(path).parent.name for path in REPORT_FILES if Path(path).exists()]
     counts = [(drawn.count(f"{kind}s"), kind) for kind in ("figure", "table")]
     said = " and ".join(f"{count} {kind}{'s' * (count != 1)}" for count, kind in counts)
     if drawn:

@@ -23,16 +23,7 @@ def leave_out_missing(
     """Return the configuration without data sets that lack raw files, those with the reason, and lines that say so.
 
     A data set whose ``fallback`` options need no missing file stays, with these options. One that is prepared
-    already stays as it is.
-
-    Parameters
-    ----------
-    config : dict
-        The resolved configuration.
-    raw_dir : path
-        Folder that is searched for raw files.
-    answers : callable
-        Returns whether an address has its file, such as :class:`Addresses`.
+    already stays as it is. ``answers``, such as :class:`Addresses`, returns whether an address has its file.
     """
     missing: dict[str, str] = {}
     reasons: dict[str, str] = {}
@@ -67,18 +58,7 @@ def missing_files(
     """Return the raw files that a data set lacks and their addresses: those that can neither be found nor fetched.
 
     Of several alternatives the one that lacks least is reported; nothing is missing if one is complete. The user's
-    own data and those in wheels are not checked.
-
-    Parameters
-    ----------
-    name : str
-        Name of the data set.
-    raw_dir : path
-        Folder that is searched for raw files.
-    options : mapping or None
-        Its options; with ``holdout``, files of the test part are not needed.
-    answers : callable
-        Returns whether an address has its file; asked only for files that are not found.
+    own data and those in wheels are not checked. With ``holdout``, files of the test part are not needed.
     """
     dataset, raw = find_dataset(name, options), RawFiles(raw_dir)
     held_out = resolve(name, dataset.options, options)["holdout"] is not None
@@ -103,15 +83,8 @@ def _is_test_part(file: RemoteFile | str) -> bool:
 class Addresses:
     """Ask addresses whether they have their files, once at the start of a run, and keep the answers in a file.
 
-    Jobs and dry runs read that file, so that the graph of jobs does not depend on the network. An address that was
-    never asked is expected to answer.
-
-    Parameters
-    ----------
-    results : path
-        Folder of the results.
-    ask : bool
-        Whether addresses are asked.
+    Jobs and dry runs, which do not ``ask``, read that file, so that the graph of jobs does not depend on the
+    network. An address that was never asked is expected to answer.
     """
 
     def __init__(self, results: PathLike, *, ask: bool):

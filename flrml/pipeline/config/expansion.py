@@ -11,12 +11,7 @@ def expand(config: dict[str, Any]) -> dict[str, Any]:
 
     A data set with ``splits: k`` becomes k data sets, each of which holds out another fifth of the training part,
     or with ``split: classes`` another half of the classes. A method with ``grid`` becomes a method per combination
-    of values. The ``source`` or ``method`` of an entry names what it stands for.
-
-    Parameters
-    ----------
-    config : dict
-        A configuration with defaults filled in.
+    of values. The ``source`` or ``method`` of an entry names what it stands for. Defaults must be filled in.
     """
     datasets: dict[str, Any] = {}
     for name, dataset in config["datasets"].items():
@@ -44,15 +39,7 @@ def expand(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def methods_on(dataset: dict[str, Any], methods: dict[str, Any]) -> list[str]:
-    """Return the methods, by their names after expansion, that a data set asks for.
-
-    Parameters
-    ----------
-    dataset : dict
-        An entry of the expanded configuration's data sets.
-    methods : dict
-        The expanded configuration's methods.
-    """
+    """Return the methods that a data set asks for, both of the expanded configuration."""
     if "methods" not in dataset:
         return list(methods)
     return [label for label in methods if label.split(",")[0] in dataset["methods"]]

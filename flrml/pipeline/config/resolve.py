@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -30,15 +30,7 @@ class ConfigError(ValueError):
 
 
 def resolve(config: dict[str, Any], schema: str | Path) -> dict[str, Any]:
-    """Check a configuration against the schema and the registries; return it with defaults filled in.
-
-    Parameters
-    ----------
-    config : dict
-        The configuration as written.
-    schema : path
-        JSON schema in YAML.
-    """
+    """Check a configuration against the schema and the registries; return it with defaults filled in."""
     _check_values(config)
     rules = load_schema(schema)
     config = {
@@ -148,13 +140,7 @@ def _check_classes(methods: dict[str, Any]) -> None:
 
 
 def load_schema(path: str | Path) -> dict[str, Any]:
-    """Return the schema of a configuration, in which the keys of ``figures`` are those of the catalog.
-
-    Parameters
-    ----------
-    path : path
-        JSON schema in YAML, without the figures.
-    """
+    """Read the schema of a configuration from YAML, and add the keys of ``figures`` from the catalog."""
     rules = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     rules["properties"]["figures"]["properties"] = {name: figure.schema for name, figure in FIGURES.items()}
     return rules
@@ -174,11 +160,8 @@ def _check_names(config: dict[str, Any]) -> None:
             )
         named = [label.split(",")[0] for label in config["methods"]]
         for method in dataset.get("methods", []):
-            if method not in named:
-                raise ConfigError(
-                    f"{key}.methods: {method!r} is not among the methods of this configuration"
-                    f"{suggest(method, named)}; choose from {', '.join(dict.fromkeys(named))}"
-                )
+            wrong = f"{key}.methods: {method!r} is not among the methods of this configuration"
+            _check_choice(method, list(dict.fromkeys(named)), wrong)
         for place, options in (("options", {}), ("fallback", dataset.get("fallback", {}))):
             try:
                 options = dataset["options"] | options
@@ -209,11 +192,7 @@ def _check_parameters(config: dict[str, Any]) -> None:
     used = [METHODS[name].accepts for name in used_methods(config)]
     known = sorted({name for accepts in used for name in accepts} - {"random_state"})
     for name in config["common"]:
-        if name not in known:
-            raise ConfigError(
-                f"common.{name}: no method of this configuration has this parameter{suggest(name, known)}; "
-                f"choose from {', '.join(known) or 'none'}"
-            )
+        _check_choice(name, known, f"common.{name}: no method of this configuration has this parameter")
     for label, entry in config["methods"].items():
         method, own = entry["method"], entry["parameters"]
         common = {name: value for name, value in config["common"].items() if name in METHODS[method].accepts}
@@ -228,13 +207,10 @@ def _check_parameters(config: dict[str, Any]) -> None:
 
 
 def _check_figure(config: dict[str, Any], place: str, name: str, *, needs_svd: bool) -> None:
-    if name not in config["datasets"]:
-        raise ConfigError(
-            f"{place}: {name!r} is not among the data sets of this configuration"
-            f"{suggest(name, config['datasets'])}; choose from {', '.join(config['datasets'])}"
-        )
-    if needs_svd and not config["datasets"][name]["svd"]:
-        with_svd = [other for other, dataset in config["datasets"].items() if dataset["svd"]]
+    datasets = config["datasets"]
+    _check_choice(name, datasets, f"{place}: {name!r} is not among the data sets of this configuration")
+    if needs_svd and not datasets[name]["svd"]:
+        with_svd = [other for other, dataset in datasets.items() if dataset["svd"]]
         raise ConfigError(f"{place}: {name!r} has svd: false; choose from {', '.join(with_svd) or 'none'}")
 
 
@@ -257,9 +233,14 @@ def _check_swept(place: str, methods: list[str], sweep: Sweep | None) -> None:
     """Check that methods exist and, for a sweep, that they have its parameter."""
     allowed = [name for name, method in METHODS.items() if sweep is None or sweep.parameter in method.accepts]
     for name in methods:
-        if name not in allowed:
-            what = "unknown method" if name not in METHODS else "method without this parameter"
-            raise ConfigError(f"{place}: {what} {name!r}{suggest(name, allowed)}; choose from {', '.join(allowed)}")
+        what = "unknown method" if name not in METHODS else "method without this parameter"
+        _check_choice(name, allowed, f"{place}: {what} {name!r}")
+
+
+def _check_choice(name: str, choices: Collection[str], wrong: str) -> None:
+    """Refuse a name that is not among the choices, with what is wrong, a suggestion and the choices."""
+    if name not in choices:
+        raise ConfigError(f"{wrong}{suggest(name, choices)}; choose from {', '.join(choices) or 'none'}")
 
 
 def without_datasets(config: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

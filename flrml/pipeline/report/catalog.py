@@ -7,7 +7,7 @@ draws imports this module, so that a new entry draws only itself; an entry is pa
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,9 @@ class Entry:
     The function of a figure takes the path without suffix and the :class:`~flrml.pipeline.report.results.Results`,
     that of a table takes the results and returns a table.
     """
+
+    folder: ClassVar[str] = "tables"
+    suffixes: ClassVar[tuple[str, ...]] = (".md", ".csv", ".tex", ".rst", ".html")
 
     name: str  # of its files, and of its rule after ``figure_`` or ``table_``
     title: str  # on the published page
@@ -32,6 +35,16 @@ class Entry:
         return f"pipeline.report.{self.function.rpartition('.')[0]}"
 
     @property
+    def rule(self) -> str:
+        """The name of its rule."""
+        return f"{self.folder.removesuffix('s')}_{self.name}"
+
+    @property
+    def files(self) -> list[str]:
+        """Its files below the results, the last of which the report shows."""
+        return [f"{self.folder}/{self.name}{suffix}" for suffix in self.suffixes]
+
+    @property
     def required(self) -> tuple[str, ...]:
         """The kinds of result files of which there must be one."""
         return (self.needs,) if self.needs else self.inputs[:1]
@@ -40,6 +53,9 @@ class Entry:
 @dataclass(frozen=True)
 class Figure(Entry):
     """A figure; it is drawn if the configuration lists it too."""
+
+    folder: ClassVar[str] = "figures"
+    suffixes: ClassVar[tuple[str, ...]] = (".pdf", ".csv", ".rst", ".png")
 
     # JSON schemas by name; ``$ref`` may name a definition of the configuration's schema.
     settings: dict[str, Any] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from flrml.datasets.splitting import has_new_classes
 from flrml.methods import METHODS, Method
 from flrml.pipeline.config.expansion import methods_on
 from flrml.pipeline.config.resolve import used_methods
-from flrml.pipeline.naming import SWEEPS
+from flrml.pipeline.naming import METRICS, POINT, SWEEPS
 from flrml.pipeline.report.catalog import FIGURES, TABLES, Entry
 
 Config = dict[str, Any]
@@ -29,19 +29,17 @@ def methods_of(config: Config, dataset: str) -> list[str]:
     return [name for name in chosen if settings["svd"] or not method_of(config, name).uses_spectrum]
 
 
-def run_files(config: Config, dataset: str, file: str = "metrics.json", seed: int | str | None = None) -> list[str]:
-    """Return a file of every run on a data set, with one seed or with all."""
-    pairs = [(dataset, method) for method in methods_of(config, dataset)]
-    return _paths(config, pairs, file, config["seeds"] if seed is None else [seed])
+def run_files(config: Config, dataset: str, file: str = METRICS) -> list[str]:
+    """Return a file of every run on a data set."""
+    return _paths(config, [(dataset, method) for method in methods_of(config, dataset)], file)
 
 
-def sweep_files(config: Config, sweep: str, dataset: str | None = None) -> list[str]:
-    """Return the result files of a sweep, of one data set or of all."""
+def sweep_files(config: Config, sweep: str) -> list[str]:
+    """Return the result files of a sweep."""
     chosen = config["figures"].get(sweep, {"datasets": []})
     return [
-        f"{config['results']}/sweeps/{sweep}/{name}/{method}/{value}/point.json"
+        f"{config['results']}/sweeps/{sweep}/{name}/{method}/{value}/{POINT}"
         for name in chosen["datasets"]
-        if dataset in (None, name)
         for method in chosen["methods"]
         for value in chosen[SWEEPS[sweep].values]
     ]
@@ -57,14 +55,10 @@ def inputs_of(config: Config, entry: Entry) -> dict[str, list[str]]:
     return {kind: files_of(config, kind) for kind in entry.inputs}
 
 
-def figures_of(config: Config) -> list[str]:
-    """Return the names of the figures that a configuration draws."""
-    return [name for name in config["figures"] if _has_results(config, FIGURES[name])]
-
-
-def tables_of(config: Config) -> list[str]:
-    """Return the names of the tables that a configuration writes."""
-    return [name for name, table in TABLES.items() if _has_results(config, table)]
+def entries_of(config: Config) -> list[Entry]:
+    """Return the figures that a configuration draws, and the tables that it writes."""
+    entries = [*(FIGURES[name] for name in config["figures"]), *TABLES.values()]
+    return [entry for entry in entries if all(files_of(config, kind) for kind in entry.required)]
 
 
 def shown_methods(config: Config, entry: Entry) -> dict[str, tuple]:
@@ -86,10 +80,6 @@ def dataset_positions(config: Config, figure: str) -> dict[str, int]:
     return {name: order.index(name) for name in config["figures"].get(figure, {}).get("datasets", [])}
 
 
-def _has_results(config: Config, entry: Entry) -> bool:
-    return all(files_of(config, kind) for kind in entry.required)
-
-
 def _own_runs(config: Config) -> Pairs:
     """Return data sets with their own test parts, each with its methods under their own names."""
     return [
@@ -101,7 +91,7 @@ def _own_runs(config: Config) -> Pairs:
     ]
 
 
-def _paths(config: Config, pairs: Pairs, file: str = "metrics.json", seeds: Iterable | None = None) -> list[str]:
+def _paths(config: Config, pairs: Pairs, file: str = METRICS, seeds: Iterable | None = None) -> list[str]:
     """Return a file of the runs of some methods on some data sets, with all seeds if not given."""
     return [
         f"{config['results']}/runs/{dataset}/{method}/seed{seed}/{file}"
@@ -110,22 +100,15 @@ def _paths(config: Config, pairs: Pairs, file: str = "metrics.json", seeds: Iter
     ]
 
 
-def _runs(config: Config) -> list[str]:
-    """Return the metrics of all methods under their own names, on data sets with their own test parts."""
-    return _paths(config, _own_runs(config))
+def _runs(config: Config, chosen: Callable[[dict], bool] = lambda dataset: True) -> list[str]:
+    """Return the metrics of methods under their own names, on chosen data sets with their own test parts."""
+    return _paths(config, [pair for pair in _own_runs(config) if chosen(config["datasets"][pair[0]])])
 
 
-def _registered(config: Config) -> list[str]:
-    """Return those of the runs that are on data sets of the registry, not the user's own."""
-    own = {name for name, dataset in config["datasets"].items() if dataset["source"] not in REGISTRY}
-    return _paths(config, [pair for pair in _own_runs(config) if pair[0] not in own])
-
-
-def _paper_runs(config: Config) -> list[str]:
-    """Return those of the runs that are on data sets of the paper."""
-    sources = {name: dataset["source"] for name, dataset in config["datasets"].items()}
-    printed = {name for name, source in sources.items() if source in REGISTRY and REGISTRY[source].paper}
-    return _paths(config, [pair for pair in _own_runs(config) if pair[0] in printed])
+def _all_runs(config: Config, chosen: Callable[[dict], bool] = lambda dataset: True) -> list[str]:
+    """Return the metrics of all runs on chosen data sets, under any name and on splits too."""
+    datasets = config["datasets"].items()
+    return [path for name, dataset in datasets if chosen(dataset) for path in run_files(config, name)]
 
 
 def _studies(config: Config) -> list[str]:
@@ -133,16 +116,18 @@ def _studies(config: Config) -> list[str]:
     return sorted(set(_all_runs(config)) - set(_runs(config)))
 
 
-def _all_runs(config: Config) -> list[str]:
-    """Return the metrics of all runs, under any name and on splits too."""
-    return [path for name in config["datasets"] for path in run_files(config, name)]
+def _is_registered(dataset: dict) -> bool:
+    """Return whether a data set is of the registry, not the user's own."""
+    return dataset["source"] in REGISTRY
 
 
-def _new_classes(config: Config) -> list[str]:
-    """Return those of the runs whose test rows are of new classes."""
-    datasets = config["datasets"].items()
-    chosen = [name for name, dataset in datasets if has_new_classes(dataset["options"].get("split"))]
-    return [path for name in chosen for path in run_files(config, name)]
+def _is_printed(dataset: dict) -> bool:
+    """Return whether a data set is one of the paper's."""
+    return _is_registered(dataset) and REGISTRY[dataset["source"]].paper is not None
+
+
+def _has_new_classes(dataset: dict) -> bool:
+    return has_new_classes(dataset["options"].get("split"))
 
 
 def _descents(config: Config) -> list[str]:
@@ -175,11 +160,11 @@ def _metas(config: Config) -> list[str]:
 
 KINDS: dict[str, Callable[[Config], list[str]]] = {
     "runs": _runs,
-    "registered": _registered,
-    "paper_runs": _paper_runs,
+    "registered": partial(_runs, chosen=_is_registered),
+    "paper_runs": partial(_runs, chosen=_is_printed),
     "studies": _studies,
     "all_runs": _all_runs,
-    "new_classes": _new_classes,
+    "new_classes": partial(_all_runs, chosen=_has_new_classes),
     "descents": _descents,
     "margin": partial(sweep_files, sweep="margin"),
     "batches": partial(sweep_files, sweep="batches"),

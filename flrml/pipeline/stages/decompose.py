@@ -23,18 +23,7 @@ def decompose_dataset(
 ) -> dict:
     """Decompose the training rows of a prepared data set; write the spectrum, and the seconds that it took.
 
-    Parameters
-    ----------
-    data, out, timing : paths
-        Prepared data set, and where the spectrum (.npz) and its record (.json) go.
-    max_rank : int
-        Largest rank.
-    kind : {"plain", "centered"}
-        Decompose the rows as they are, or with the mean of each subtracted.
-    seed : int
-        Seed of the randomized method.
-    scheduler : str, optional
-        Address of a Dask scheduler whose workers decompose.
+    The rows are decomposed as they are ("plain"), or with the mean of each subtracted ("centered").
     """
     X, _ = load_rows(Path(data) / "train")
     start = time.perf_counter()

@@ -31,24 +31,11 @@ def evaluate(
     cosine_rows: int | None = None,
     scheduler: str | None = None,
 ) -> dict[str, Any]:
-    """Measure a trained model by nearest neighbours and as retrieval; write it with what the training says.
+    """Measure the model in a folder by nearest neighbours and as retrieval; write it with what the training says.
 
     The predictions of the test rows are written too: their classes, the predicted ones, and for a sample of the
-    rows the first two principal components of the embedding.
-
-    Parameters
-    ----------
-    folder : path
-        Folder with ``model.npz`` and ``training.json``; ``metrics.json`` and ``predictions.csv`` are written to it.
-    data : path
-        Prepared data set.
-    n_neighbors : int, default 5
-        Neighbours that vote.
-    cosine_rows : int, optional
-        Size of the random sample of test rows on which a method that learns no map is evaluated, because comparing
-        all features takes long; all test rows by default.
-    scheduler : str, optional
-        Address of a Dask scheduler whose workers search.
+    rows the first two principal components of the embedding. A method that learns no map is evaluated on a random
+    sample of ``cosine_rows`` test rows if given, because comparing all features takes long.
     """
     result, meta = read_json(Path(folder) / TRAINING), load_meta(data)
     rows: list[tuple] = []

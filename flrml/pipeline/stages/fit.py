@@ -9,17 +9,9 @@ from flrml.methods import METHODS, build
 def timed_fit(method: str, parameters: dict[str, Any], X: Any, y: Any, **given: Any) -> tuple[Any, float]:
     """Build the estimator of a method and fit it; return it with the seconds that the fit took.
 
-    Parameters
-    ----------
-    method : str
-        Name of the method.
-    parameters : dict
-        Parameters, of which those count that the method has.
-    X, y : array-like
-        Training rows and labels.
-    **given
-        ``triplets``, ``spectrum`` and ``groups``, passed on if ``fit`` takes them; ``callback``; and ``listener``,
-        called with the number and the objective of every iteration.
+    Parameters that the method does not have are left out. ``given`` may hold ``triplets``, ``spectrum`` and
+    ``groups``, passed on if ``fit`` takes them; ``callback``; and ``listener``, called with the number and the
+    objective of every iteration.
     """
     known = METHODS[method]
     estimator = build(method, **{name: value for name, value in parameters.items() if name in known.accepts})

@@ -18,16 +18,7 @@ from flrml.spectrum import decompose
 def measure_growth(out: PathLike, *, data: PathLike, run: dict[str, Any], limits: dict[str, float]) -> dict:
     """Measure time and peak memory of training on some rows or columns of a data set, for growing sizes.
 
-    Parameters
-    ----------
-    out : path
-        Where the result (.json) goes.
-    data : path
-        Prepared data set.
-    run : dict
-        ``dataset``, ``method``, ``parameters``, ``max_rank``, the ``axis`` ("n" or "D") and the ``sizes``.
-    limits : dict
-        ``minutes`` and ``memory_mb`` of each training.
+    ``run`` holds ``dataset``, ``method``, ``parameters``, ``max_rank``, the ``axis``, "n" or "D", and ``sizes``.
     """
 
     def train(size: int) -> dict:

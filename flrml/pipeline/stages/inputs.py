@@ -45,10 +45,7 @@ def bind_spectrum(path: PathLike, X: Any, kind: str) -> Spectrum:
 def connection(scheduler: str | None) -> Iterator[Callable[[PathLike], tuple[Any, NDArray]]]:
     """Give the function that opens a split: in memory, or as a dask array if a scheduler's address is given.
 
-    Parameters
-    ----------
-    scheduler : str or None
-        Address of a Dask scheduler whose workers see the prepared data sets and have flrml installed.
+    The workers must see the prepared data sets, and have flrml installed.
     """
     if scheduler is None:
         yield load_rows

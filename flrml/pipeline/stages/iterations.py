@@ -37,19 +37,8 @@ def follow_methods(
 ) -> dict:
     """Follow the three methods on one data set, in the trainings of the tables, and write what they reach.
 
-    Parameters
-    ----------
-    out : path
-        Where the result (.json) goes.
-    data, triplets : paths
-        Prepared data set, and its triplets.
-    spectra : dict of paths
-        Decompositions of the training rows, ``"plain"`` and ``"centered"``.
-    run : dict
-        ``dataset``, ``seed``, ``parameters`` by method, ``n_neighbors``, and the ``ridges`` at which RidgeFLRML is
-        fitted.
-    limits : dict
-        ``minutes`` and ``memory_mb`` of all the trainings together.
+    ``run`` holds ``dataset``, ``seed``, ``parameters`` by method, ``n_neighbors``, and the ``ridges`` at which
+    RidgeFLRML is fitted. The limits are those of all the trainings together.
     """
     started = time.time()
 

@@ -53,10 +53,15 @@ class LearnedMap:
             return X if is_sparse(X) or is_dask(X) else np.asarray(X)
         return embed(X, self.components, self.intercept)
 
+    @property
+    def arrays(self) -> dict[str, NDArray]:
+        """The arrays that it consists of, by name."""
+        named = {"components": self.components, "W": self.W, "intercept": self.intercept}
+        return {name: array for name, array in named.items() if array is not None}
+
     def save(self, path: str | os.PathLike, meta: dict) -> None:
         """Write to an .npz file, with what made it."""
-        arrays = {"components": self.components, "W": self.W, "intercept": self.intercept}
-        write_arrays(path, meta | {"metric": self.metric}, **{k: v for k, v in arrays.items() if v is not None})
+        write_arrays(path, meta | {"metric": self.metric}, **self.arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "LearnedMap":

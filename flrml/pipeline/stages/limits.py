@@ -34,21 +34,10 @@ class DamagedInputError(RuntimeError):
 
 
 def within_limits(work: Callable[[], dict], *, minutes: float, memory_mb: float) -> dict[str, Any]:
-    """Do the work in a forked process and return what it returns, with ``outcome`` and ``peak_mb`` added.
+    """Do the work in a forked process and return its plain values, with ``outcome`` and ``peak_mb`` added.
 
-    Parameters
-    ----------
-    work : callable
-        Returns a dict of plain values.
-    minutes : float
-        Time limit: outcome ``T``.
-    memory_mb : float
-        Most memory that the process may hold, without pages of mapped files: outcome ``M``.
-
-    Returns
-    -------
-    dict
-        ``outcome`` and ``peak_mb`` always; ``reason`` if the outcome is not ``ok``; else the work's own entries.
+    With another outcome than ``ok``, there is a ``reason`` instead of values. Pages of mapped files do not count as
+    memory that the process holds.
     """
     with _adopting_orphans():
         result = _supervise(work, minutes, memory_mb)
@@ -59,7 +48,7 @@ def within_limits(work: Callable[[], dict], *, minutes: float, memory_mb: float)
 
 def _supervise(work: Callable[[], dict], minutes: float, memory_mb: float) -> dict[str, Any]:
     """Do the work in a child process; end the child, and all that it started, when it has a result or is over."""
-    others = set(_children())
+    others = set(psutil.Process().children())
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_child, args=(work, sender, int(memory_mb * MEGABYTE)))
@@ -78,7 +67,7 @@ def _supervise(work: Callable[[], dict], minutes: float, memory_mb: float) -> di
         held = _held_mb(process.pid)
         peak = max(peak, held)
         if result is None and held > memory_mb:
-            result = {"outcome": "M", "reason": f"held {held:.0f} MB; the limit is {memory_mb:g} MB"}
+            result = {"outcome": "M", "reason": f"held {held:.0f} MB, over the limit of {memory_mb:g} MB"}
     _end(process, others)
     return {"peak_mb": round(peak, 1)} | result
 
@@ -144,20 +133,15 @@ def _adopting_orphans() -> Iterator[None]:
         prctl(PR_SET_CHILD_SUBREAPER, before.value)
 
 
-def _end(process: Any, others: set[int]) -> None:
+def _end(process: Any, others: set[psutil.Process]) -> None:
     """Kill a process with everything that it started; ``others`` are children of this process that stay."""
     process.kill()
     process.join()
-    while started := set(_children()) - others:
-        for pid in started:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(pid, 0)
-
-
-def _children() -> list[int]:
-    return [child.pid for child in psutil.Process().children()]
+    while started := set(psutil.Process().children()) - others:
+        for child in started:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+                child.wait()
 
 
 def _died(code: int, memory_mb: float) -> dict[str, Any]:

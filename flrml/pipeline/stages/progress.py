@@ -20,13 +20,8 @@ FILE = "progress.jsonl"
 class Progress:
     """The progress file of one training, open and locked within a ``with`` block.
 
-    Parameters
-    ----------
-    folder : path
-        Folder of the training's results.
-    run : dict
-        ``dataset``, ``method``, the time at which it ``started`` and the id of this ``training``, which its result
-        files carry too.
+    ``run`` holds ``dataset``, ``method``, the time at which it ``started`` and the id of this ``training``, which
+    its result files carry too.
     """
 
     def __init__(self, folder: str | os.PathLike, run: dict[str, Any]):

@@ -33,17 +33,8 @@ def sweep_point(
 ) -> dict:
     """Measure the accuracy of a method at one value of a swept parameter, for several seeds.
 
-    Parameters
-    ----------
-    out : path
-        Where the result (.json) goes.
-    data, spectrum : paths
-        Prepared data set, and its decomposition if the method takes one.
-    run : dict
-        ``dataset``, ``method``, ``parameters``, ``n_neighbors``, the ``sweep``, the ``value`` of its parameter and
-        ``repeats``, the number of trainings.
-    limits : dict
-        ``minutes`` and ``memory_mb`` of each training.
+    ``run`` holds ``dataset``, ``method``, ``parameters``, ``n_neighbors``, the ``sweep``, the ``value`` of its
+    parameter and ``repeats``, the number of trainings, each of which has the limits for itself.
     """
     swept, value = SWEEPS[run["sweep"]], run["value"]
     rows = PreparedRows.load(data, run["n_neighbors"])

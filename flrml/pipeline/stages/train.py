@@ -37,20 +37,10 @@ def train(
     limits: dict[str, float],
     scheduler: str | None = None,
 ) -> dict:
-    """Train one method within its limits; write the model and what the training says of itself.
+    """Train one method within its limits; write the model and what the training says, whatever the outcome.
 
-    Parameters
-    ----------
-    folder : path
-        Where ``model.npz`` and ``training.json`` go. Both are written whatever the outcome.
-    data, triplets, spectrum : paths
-        Prepared data set, triplets, and the decomposition if the method takes one.
-    run : dict
-        ``dataset``, ``method``, ``seed`` and ``parameters``.
-    limits : dict
-        ``minutes`` and ``memory_mb``; on a cluster, of the process that leads the training.
-    scheduler : str, optional
-        Address of a Dask scheduler, whose workers train the methods that can.
+    ``run`` holds ``dataset``, ``method``, ``seed`` and ``parameters``. On a cluster, ``limits`` are those of the
+    process that leads the training.
     """
     begun = {"label": run["method"], "study": None, **run, "started": time.time(), "training": uuid.uuid4().hex}
     training = begun | {"made_by": provenance()}
@@ -102,18 +92,10 @@ def train(
 
 
 def used_parameters(estimator: Any, spectrum: Spectrum | None, triplets: Any, n: int) -> dict[str, Any]:
-    """Return the parameters that a fitted estimator has used, and the names of those that it chose itself.
+    """Return the parameters that a fitted estimator has used on n rows, and the names of those that it chose.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted. A parameter ``"auto"`` has its value in the attribute of the same name with an underscore.
-    spectrum : Spectrum or None
-        The decomposition that it was given, whose rank counts instead of its own ``max_rank``.
-    triplets : array or None
-        Triplets that it was given, which count instead of its own ``n_triplets``.
-    n : int
-        Number of training rows.
+    A parameter ``"auto"`` has its value in the attribute of the same name with an underscore. A spectrum and
+    triplets that it was given count instead of its own ``max_rank`` and ``n_triplets``.
     """
     used = {
         name: value for name, value in estimator.get_params().items() if value is not None and name != "verbose"

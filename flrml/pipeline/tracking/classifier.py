@@ -21,7 +21,7 @@ from flrml.files import atomic_write, read_arrays
 from flrml.neighbors import majority_vote, nearest
 from flrml.pipeline.stages.inputs import load_rows
 from flrml.pipeline.stages.learned_map import LearnedMap
-from flrml.rows import BinaryRows
+from flrml.rows import BinaryRows, is_sparse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,15 +30,7 @@ FILE = "classifier.npz"
 
 
 class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
-    """k-nearest-neighbour classifier under a learned map.
-
-    Parameters
-    ----------
-    learned : LearnedMap
-        The learned map, and the metric of its neighbours.
-    n_neighbors : int, default 5
-        Neighbours that vote.
-    """
+    """k-nearest-neighbour classifier under a learned map."""
 
     def __init__(self, learned: LearnedMap, n_neighbors: int = 5):
         self.learned = learned
@@ -92,11 +84,14 @@ class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
     def save(self, path: str | os.PathLike) -> None:
         """Write to an .npz file that :meth:`load` reads."""
         meta = {"metric": self.learned.metric, "n_neighbors": self.n_neighbors}
-        arrays = {name: getattr(self.learned, name) for name in ("components", "W", "intercept")}
-        arrays |= {"y": self.y_, "classes": self.classes_, "names": self.names_} | _pack(self.embedded_)
-        kept = {name: value for name, value in arrays.items() if value is not None}
+        arrays: dict[str, Any] = (
+            self.learned.arrays | {"y": self.y_, "classes": self.classes_} | _pack(self.embedded_)
+        )
+        arrays |= {} if self.names_ is None else {"names": self.names_}
+        # Maps and embeddings hardly compress: that of a large one takes a second and saves a twelfth.
+        save = np.savez_compressed if is_sparse(self.embedded_) else np.savez
         with atomic_write(path) as temporary, temporary.open("wb") as file:
-            np.savez_compressed(file, meta=np.array(json.dumps(meta)), **kept)
+            save(file, meta=np.array(json.dumps(meta)), **arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "MetricClassifier":
@@ -109,15 +104,7 @@ class MetricClassifier(ClassifierMixin, TransformerMixin, BaseEstimator):
 
 
 class RawInputModel:
-    """The way from raw input to classes, probabilities, embeddings or neighbours.
-
-    Parameters
-    ----------
-    classifier : MetricClassifier
-        Classifies rows.
-    encoder : RowsEncoder
-        Turns raw input into rows.
-    """
+    """The way from raw input over encoded rows to classes, probabilities, embeddings or neighbours."""
 
     def __init__(self, classifier: MetricClassifier, encoder: RowsEncoder):
         self.classifier, self.encoder = classifier, encoder

@@ -46,14 +46,8 @@ def tracking_uri(configured: str) -> str:
 def write_experiment(results: Path, config: dict[str, Any], files: Iterable[str], drawn: Iterable[str]) -> None:
     """Write what a run is about to make to ``experiment.json`` in its results folder.
 
-    Parameters
-    ----------
-    results : path
-        Results folder. Its id is the place where it is first described, and stays if it is moved.
-    config : dict
-        The resolved configuration.
-    files, drawn : iterables of paths
-        The result file of every run that the configuration asks for, and a file of every figure and table.
+    The id of the folder is the place where it is first described, and stays if it is moved. ``files`` are the
+    result files of the runs that the configuration asks for, ``drawn`` a file of every figure and table.
     """
     folder_id = f"{socket.gethostname()}:{results.resolve()}".replace("'", "_")
     with suppress(FileNotFoundError, DamagedFileError):
@@ -70,14 +64,9 @@ def write_experiment(results: Path, config: dict[str, Any], files: Iterable[str]
 
 
 class Follower:
-    """The process that makes MLflow agree with a results folder while jobs run.
+    """The process that makes MLflow agree with a results folder while jobs run; see :func:`write_experiment`.
 
     It ends when its input is closed, also if this process is killed.
-
-    Parameters
-    ----------
-    results, *description
-        What :func:`write_experiment` takes.
     """
 
     current: ClassVar["Follower | None"] = None  # of the workflow that this process runs

@@ -18,6 +18,7 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 from filelock import FileLock
 from mlflow import MlflowClient
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+from mlflow.store.tracking import SEARCH_MAX_RESULTS_THRESHOLD
 
 from flrml.exceptions import TrackingError
 from flrml.files import atomic_write, leads_through_link
@@ -67,16 +68,9 @@ TAGS = {
 
 
 class Store:
-    """An experiment in a tracking store.
+    """An experiment in a tracking store: a database with artifacts in a folder next to it, or a server.
 
-    Parameters
-    ----------
-    uri : str
-        ``sqlite:///file.db``, with artifacts in a folder ``mlartifacts`` next to it, or the address of a server.
-    experiment : str
-        Name of the experiment, which :meth:`open` creates if it is missing.
-    lock : path
-        The lock file of a server's only writer from this results folder; a database has its own.
+    ``lock`` is the lock file of a server's only writer from this results folder; a database has its own.
     """
 
     client: MlflowClient
@@ -111,7 +105,11 @@ class Store:
             ) from error
         if found is not None and found.lifecycle_stage == "deleted":
             self.client.restore_experiment(found.experiment_id)
-        if found is not None and _was_moved(found.artifact_location, self.location):
+        if (
+            found is not None
+            and self.location not in (None, found.artifact_location)
+            and Path(urlparse(found.artifact_location).path).name == ARTIFACTS  # else somebody chose the place
+        ):
             self._set_aside(found.experiment_id)
             found = None
         if found is None:
@@ -141,16 +139,8 @@ class Store:
 
     def search(self, *terms: str) -> list[Any]:
         """Return the runs of the experiment that meet all terms."""
-        found: list[Any] = []
-        token = None
-        while True:
-            page = self.client.search_runs(
-                [self.experiment_id], " and ".join(terms), max_results=1000, page_token=token
-            )
-            found += page
-            token = page.token
-            if not token:
-                return found
+        most = SEARCH_MAX_RESULTS_THRESHOLD  # 50,000
+        return list(self.client.search_runs([self.experiment_id], " and ".join(terms), max_results=most))
 
     def models(self, run_id: str) -> list[Any]:
         """Return the logged models of a run."""
@@ -176,8 +166,3 @@ class Store:
                 print(f"kept, not in {own}: artifacts of a deleted run, {folder}", flush=True)
                 return
         get_artifact_repository(address, tracking_uri=self.uri).delete_artifacts()
-
-
-def _was_moved(location: str, expected: str | None) -> bool:
-    """Return whether an experiment names the artifacts folder of another place; not one that somebody chose."""
-    return expected not in (None, location) and Path(urlparse(location).path).name == ARTIFACTS

@@ -21,28 +21,13 @@ from flrml.pipeline.tracking.mlflow_store import Store
 from flrml.pipeline.tracking.records import RunRecord
 
 MAX_MODEL_BYTES = 40 * 2**20
-MAX_MAP_BYTES = 8 * MAX_MODEL_BYTES  # compression hardly brings a larger map down to the limit
 EXAMPLE_FEATURES = 100_000  # at most: MLflow writes an example as text, every zero of a sparse row included
 PACKAGES = ("flrml", "numpy", "scipy", "scikit-learn", "pandas")
 KIND_PACKAGES = {"image": ("pillow",), "embedding": ("wordllama",)}  # of raw input
 
 
 def log_model(store: Store, run_id: str, record: RunRecord, model: Path, data: Path, *, n_neighbors: int) -> None:
-    """Log the model that a learned map makes with its training rows, or say in a tag why not.
-
-    Parameters
-    ----------
-    store : Store
-        The tracking store.
-    run_id : str
-        The run that trained it.
-    record : RunRecord
-        That run.
-    model, data : paths
-        The learned map, and the prepared data set.
-    n_neighbors : int
-        Neighbours that vote.
-    """
+    """Log the model that a learned map makes with its training rows, or say in a tag why not."""
     if not data.exists() or not model.exists() or _training_of(model) != record.training:
         store.client.set_tag(run_id, "model", f"not logged: {model} or its data are gone, or of a later training")
         return
@@ -83,13 +68,14 @@ def _upload(store: Store, run_id: str, record: RunRecord, model: Path, data: Pat
     with tempfile.TemporaryDirectory() as folder:
         files = Path(folder) / "files"
         files.mkdir()
-        size, limit = model.stat().st_size, MAX_MAP_BYTES
-        if size <= limit:
+        size = model.stat().st_size
+        if size <= MAX_MODEL_BYTES:
             served = RawInputModel.of_results(model, data, n_neighbors)
             served.save(files)
-            size, limit = sum(file.stat().st_size for file in files.iterdir()), MAX_MODEL_BYTES
-        if size > limit:
-            why = f"not logged: {size / 2**20:,.0f} MB, the limit is {limit / 2**20:,.0f} MB; the map is in {model}"
+            size = sum(file.stat().st_size for file in files.iterdir())
+        if size > MAX_MODEL_BYTES:
+            megabytes, limit = (f"{count / 2**20:,.0f} MB" for count in (size, MAX_MODEL_BYTES))
+            why = f"not logged: {megabytes}, the limit is {limit}; the map is in {model}"
             store.client.set_tag(run_id, "model", why)
             return None
         logged = store.client.create_logged_model(
@@ -101,8 +87,7 @@ def _upload(store: Store, run_id: str, record: RunRecord, model: Path, data: Pat
             model_type="nearest neighbours",
         )
         rows, _ = open_split(data / "train")
-        description = Model(run_id=run_id, model_id=logged.model_id)
-        _save(Path(folder) / "model", files, served.encoder, rows, description)
+        _save(Path(folder) / "model", files, served.encoder, rows, run_id=run_id, model_id=logged.model_id)
         store.client.log_model_artifacts(logged.model_id, str(Path(folder) / "model"))
     store.client.finalize_logged_model(logged.model_id, LoggedModelStatus.READY)
     return str(logged.model_id)
@@ -114,19 +99,20 @@ def _training_of(model: Path) -> str:
         return json.loads(str(file["meta"])).get("training", "")
 
 
-def _save(path: Path, files: Path, encoder: Any, rows: Any, description: Model) -> None:
+def _save(path: Path, files: Path, encoder: Any, rows: Any, *, run_id: str, model_id: str) -> None:
     """Write a model of MLflow that predicts classes of raw input."""
     inputs, example = _describe_input(encoder, rows)
     output = ParamSpec("output", DataType.string, "class")
     signature = ModelSignature(Schema(inputs), Schema([ColSpec("string", "class")]), ParamSchema([output]))
     leave_input_to_the_model(signature)
+    # As an argument of save_model, a signature without an example would be warned of.
+    described = Model(run_id=run_id, model_id=model_id, signature=signature)
     packages = PACKAGES + KIND_PACKAGES.get(encoder.kind, ())
     save_model(
         path,
         loader_module=classifier.__name__,
         data_path=str(files),
-        mlflow_model=description,
-        signature=signature,
+        mlflow_model=described,
         input_example=example,
         pip_requirements=[f"{package}=={version(package)}" for package in packages],
     )

@@ -40,13 +40,7 @@ SUFFIXES = {"figures": (".png", ".pdf", ".csv"), "tables": (".md", ".csv")}
 
 
 class Sync:
-    """The runs of one results folder.
-
-    Parameters
-    ----------
-    results : path
-        A results folder that ``experiment.json`` describes.
-    """
+    """The runs of one results folder, which ``experiment.json`` describes."""
 
     def __init__(self, results: str | os.PathLike):
         self.results = Path(results)
@@ -57,13 +51,7 @@ class Sync:
         self.steps: dict[tuple[str, str], set[int]] = {}  # that are logged, by run and metric
 
     def __call__(self, *, final: bool = True) -> None:
-        """Log what has changed.
-
-        Parameters
-        ----------
-        final : bool, default True
-            Whether no job is at work: only then all is compared, and sweeps and the experiment are logged.
-        """
+        """Log what has changed; all is compared, and sweeps and the experiment are logged, if no job is at work."""
         looks = {folder: self._look(folder) for folder in self.about["runs"]}
         changed = [folder for folder, look in looks.items() if final or self.seen.get(folder, ()) != look]
         if not changed and not final:

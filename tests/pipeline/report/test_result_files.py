@@ -8,11 +8,10 @@ from flrml.pipeline.config.resolve import resolve
 from flrml.pipeline.report.catalog import FIGURES, TABLES
 from flrml.pipeline.report.result_files import (
     dataset_positions,
-    figures_of,
+    entries_of,
     files_of,
     inputs_of,
     shown_methods,
-    tables_of,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -22,6 +21,10 @@ TINY = yaml.safe_load((ROOT / "workflow" / "configs" / "tiny.yaml").read_text())
 
 def configured(**changes):
     return resolve(TINY | {"results": "out", "common": {}} | changes, SCHEMA)
+
+
+def tables_of(config):
+    return [entry.name for entry in entries_of(config) if entry.folder == "tables"]
 
 
 def test_every_kind_of_the_tiny_experiment():
@@ -69,7 +72,7 @@ def test_a_table_is_written_if_there_are_results_for_it():
     assert set(usual) - set(tables_of(own)) == {"claims", "complexity"}, "the paper's are not shown for own data"
     assert tables_of(configured()) == usual
     study = configured(datasets={"digits": {"splits": 2}}, figures={"pareto": {}})
-    assert (figures_of(study), tables_of(study)) == ([], ["splits", "retrieval"])
+    assert [entry.rule for entry in entries_of(study)] == ["table_splits", "table_retrieval"]
     renamed = configured(methods={"flrml": {}, "mine": {"method": "flrml", "max_iter": 3}})
     assert tables_of(renamed) == [name for name in TABLES if name != "reproduction"]
     printed = configured(datasets={"tdt2": {}}, figures={})

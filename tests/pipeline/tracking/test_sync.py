@@ -422,18 +422,20 @@ def test_a_training_has_its_predictions_as_artifacts(trained):
     assert files == {"predictions.csv", "confusion.csv", "classes.csv", "predictions.png"}
 
 
-@pytest.mark.parametrize(("limit", "value"), [("MAX_MODEL_BYTES", 10), ("MAX_MAP_BYTES", 10)])
-def test_a_model_too_large_is_named_instead(trained, limit, value, monkeypatch):
-    monkeypatch.setattr(f"flrml.pipeline.tracking.models.{limit}", value)
+@pytest.mark.parametrize("more", [0, -1])
+def test_a_model_whose_map_or_whose_files_are_too_large_is_named_instead(trained, more, monkeypatch):
+    limit = (trained.results / TRAINING / "model.npz").stat().st_size + more
+    monkeypatch.setattr("flrml.pipeline.tracking.models.MAX_MODEL_BYTES", limit)
     trained.sync()
     (found,) = trained.runs()
     assert str(trained.results / TRAINING / "model.npz") in found.data.tags["model"]
     assert not found.outputs.model_outputs
 
 
-def test_a_model_of_very_many_features_has_no_example(trained, monkeypatch):
+def test_a_model_of_very_many_features_has_no_example_and_mlflow_does_not_miss_it(trained, monkeypatch, recwarn):
     monkeypatch.setattr("flrml.pipeline.tracking.models.EXAMPLE_FEATURES", 10)
     trained.sync()
+    assert not [str(warning.message) for warning in recwarn if "example" in str(warning.message)]
     assert predictions(trained, trained.runs()[0])[0].input_example is None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from flrml.pipeline.report.figures import style
 
@@ -16,44 +17,27 @@ MAX_NAME = 16  # characters
 
 
 def describe_predictions(predictions: Path, folder: Path) -> None:
-    """Write ``confusion.csv``, ``classes.csv`` and ``predictions.png`` to a folder.
-
-    Parameters
-    ----------
-    predictions : path
-        Rows with class, predicted class, and place in the plane for those that are shown.
-    folder : path
-        Existing folder.
-    """
+    """Write ``confusion.csv``, ``classes.csv`` and ``predictions.png`` to an existing folder."""
     with open(predictions, newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     if not rows:
         return
-    classes = sorted({row[column] for row in rows for column in ("class", "predicted")})
-    numbers = {name: number for number, name in enumerate(classes)}
-    y, predicted = (np.array([numbers[row[column]] for row in rows]) for column in ("class", "predicted"))
-    confusion = np.zeros((len(classes), len(classes)), dtype=int)
-    np.add.at(confusion, (y, predicted), 1)
+    y, predicted = (np.array([row[column] for row in rows]) for column in ("class", "predicted"))
+    classes = sorted({*y.tolist(), *predicted.tolist()})
+    confusion = confusion_matrix(y, predicted, labels=classes)
     table = [(name, *counts) for name, counts in zip(classes, confusion.tolist(), strict=True)]
     style.write_numbers(folder / "confusion", ["class \\ predicted", *classes], table)
-    scores = _scores(classes, confusion)
-    style.write_numbers(folder / "classes", ["class", "rows", "precision", "recall", "f1"], scores)
+    *scores, counts = precision_recall_fscore_support(y, predicted, labels=classes, zero_division=0)
+    columns = (counts.tolist(), *(np.round(score, 4).tolist() for score in scores))
+    numbers = zip(classes, *columns, strict=True)
+    style.write_numbers(folder / "classes", ["class", "rows", "precision", "recall", "f1"], numbers)
     shown = np.array([row["x"] != "" for row in rows])
     n_panels = 2 if shown.any() else 1
     with style.panels(folder / "predictions", n_panels, size=(3.6, 3.3), suffixes=(".png",)) as axes:
         _draw_confusion(axes[0], classes, confusion)
         if shown.any():
             places = np.array([(row["x"], row["y"]) for row in rows if row["x"]], dtype=float)
-            _draw_places(axes[1], places, y[shown], (y == predicted)[shown], classes)
-
-
-def _scores(classes: list[str], confusion: NDArray) -> list[tuple]:
-    """Return name, test rows, precision, recall and F1 of each class."""
-    correct, rows, found = confusion.diagonal(), confusion.sum(axis=1), confusion.sum(axis=0)
-    precision, recall = correct / np.maximum(found, 1), correct / np.maximum(rows, 1)
-    f1 = 2 * correct / np.maximum(rows + found, 1)
-    scores = np.round([precision, recall, f1], 4).T.tolist()
-    return [(name, count, *score) for name, count, score in zip(classes, rows.tolist(), scores, strict=True)]
+            _draw_places(axes[1], places, np.searchsorted(classes, y[shown]), (y == predicted)[shown], classes)
 
 
 def _draw_confusion(panel: Axes, classes: list[str], confusion: NDArray) -> None:

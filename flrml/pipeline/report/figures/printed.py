@@ -45,11 +45,9 @@ def draw_margin(stem: str | Path, results: Results) -> None:
         for panel, (dataset, of_dataset) in zip(axes, points.items(), strict=True):
             for method, found in of_dataset.items():
                 ratios = [result["margin_ratio"] for result in found]
-                accuracies = [np.array([100 * point["accuracy"] for point in result["points"]]) for result in found]
-                mean, deviation = (np.array([f(values) for values in accuracies]) for f in (np.mean, np.std))
-                style.band(panel, ratios, mean, deviation, title(method), style.method_style(method))
-                counts = [len(values) for values in accuracies]
-                rows += [(dataset, method, *row) for row in zip(ratios, mean, deviation, counts, strict=True)]
+                accuracies = [[100 * point["accuracy"] for point in result["points"]] for result in found]
+                drawn = style.band(panel, ratios, accuracies, title(method), style.method_style(method))
+                rows += [(dataset, method, *row) for row in drawn]
             panel.axvline(paper.MARGIN_RATIO, label="the paper's ratio", **style.REFERENCE)
             panel.set(title=dataset, xlabel=r"margin ratio $m / \bar{l}$", ylabel="5-NN accuracy (%)")
         style.legend_above(axes)
@@ -68,12 +66,10 @@ def draw_batches(stem: str | Path, results: Results) -> None:
         for panel, (dataset, method) in zip(axes, places, strict=True):
             for result in points[dataset][method]:
                 size, steps = result["batch_triplets"], result["points"][0]["steps"]
-                accuracy = 100 * np.array([point["accuracies"] for point in result["points"]])
-                mean, deviation = accuracy.mean(axis=0), accuracy.std(axis=0)
+                accuracies = 100 * np.array([point["accuracies"] for point in result["points"]])
                 label = f"$N_t$ = {size}" + (" (the paper's)" if size == paper.BATCH_TRIPLETS else "")
-                style.band(panel, steps, mean, deviation, label, style.numbered_style(sizes.index(size)))
-                head = (dataset, method, size)
-                rows += [(*head, *row, len(accuracy)) for row in zip(steps, mean, deviation, strict=True)]
+                drawn = style.band(panel, steps, accuracies.T, label, style.numbered_style(sizes.index(size)))
+                rows += [(dataset, method, size, *row) for row in drawn]
             panel.axvline(paper.N_BATCHES, label="the paper's T = 20", **style.REFERENCE)
             panel.set(title=f"{dataset}, {title(method)}", xlabel="mini-batches", ylabel="5-NN accuracy (%)")
             style.whole_numbers(panel)

@@ -42,10 +42,9 @@ def draw_directions(stem: str | Path, results: Results) -> None:
         for panel, (dataset, score) in zip(axes, places, strict=True):
             for method, found in points[dataset].items():
                 sizes = [result["n_components"] for result in found]
-                values = [100 * np.array([point[score] for point in result["points"]]) for result in found]
-                mean, deviation = (np.array([f(each) for each in values]) for f in (np.mean, np.std))
-                style.band(panel, sizes, mean, deviation, title(method), style.method_style(method))
-                rows += [(dataset, method, score, *row) for row in zip(sizes, mean, deviation, strict=True)]
+                values = [[100 * point[score] for point in result["points"]] for result in found]
+                drawn = style.band(panel, sizes, values, title(method), style.method_style(method))
+                rows += [(dataset, method, score, *row[:3]) for row in drawn]
             if dataset in cosine:
                 panel.axhline(100 * cosine[dataset][score], label="cosine on X", **style.REFERENCE)
                 rows.append((dataset, "cosine", score, "all", 100 * cosine[dataset][score], 0.0))

@@ -99,10 +99,12 @@ def write_numbers(stem: str | Path, head: list[str], rows: Iterable[Iterable[Any
         csv.writer(file, lineterminator="\n").writerows([head, *rows])
 
 
-def band(panel: Axes, x: Any, mean: np.ndarray, deviation: np.ndarray, label: str, look: dict[str, Any]) -> None:
-    """Draw a line with a band of one standard deviation, in a given style."""
+def band(panel: Axes, x: Any, values: Any, label: str, look: dict[str, Any]) -> Iterator[tuple]:
+    """Draw the mean of the values at each x with a band of one standard deviation; return x, both and counts."""
+    mean, deviation, count = (np.array([measure(each) for each in values]) for measure in (np.mean, np.std, len))
     panel.plot(x, mean, label=label, **look)
     panel.fill_between(x, mean - deviation, mean + deviation, color=look["color"], alpha=0.15, linewidth=0)
+    return zip(x, mean, deviation, count, strict=True)
 
 
 def legend_above(axes: list[Axes]) -> None:
