@@ -1,6 +1,7 @@
 """Build the documentation: `make docs`."""
 
 import sys
+import warnings
 from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,10 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "min_reported_time": 60,
+    "write_computation_times": False,
 }
+# Examples show a warning without the place of the installation.
+warnings.formatwarning = lambda message, category, *_: f"{category.__name__}: {message}\n"
 
 html_theme = "pydata_sphinx_theme"
 html_title = "flrml"
