@@ -25,12 +25,12 @@ extensions = [
     "reference",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "gallery/README.rst", "gallery/**/*.ipynb"]
+exclude_patterns = ["_build", "_generated/*.md", "gallery/README.rst", "gallery/**/*.ipynb"]
 nitpicky = True
 # Words of numpydoc's type descriptions that are no names.
 nitpick_ignore_regex = [("py:class", r".*")]
 
-myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 autosummary_generate = True
 numpydoc_show_class_members = False
