@@ -1,6 +1,7 @@
 """Build the documentation: `make docs`."""
 
 import sys
+import warnings
 from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,12 @@ extensions = [
     "reference",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "gallery/README.rst", "gallery/**/*.ipynb"]
+exclude_patterns = ["_build", "_generated/*.md", "gallery/README.rst", "gallery/**/*.ipynb"]
 nitpicky = True
 # Words of numpydoc's type descriptions that are no names.
 nitpick_ignore_regex = [("py:class", r".*")]
 
-myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 autosummary_generate = True
 numpydoc_show_class_members = False
@@ -43,7 +44,10 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "min_reported_time": 60,
+    "write_computation_times": False,
 }
+# Examples show a warning without the place of the installation.
+warnings.formatwarning = lambda message, category, *_: f"{category.__name__}: {message}\n"
 
 html_theme = "pydata_sphinx_theme"
 html_title = "flrml"

@@ -3,7 +3,7 @@ Retrieval: neighbours before and after
 ======================================
 
 Which digits does a query find? Each row shows a query on the left and its nearest training digits, by cosine
-on the pixels and in the learned metric. Wrong ones have a red frame.
+on the pixels and in the learned metric. Wrong ones have an orange frame.
 """
 
 import matplotlib.pyplot as plt

@@ -4,6 +4,7 @@ Each function names the library's version and what it works around. tests/test_c
 longer needed.
 """
 
+from functools import cache
 from typing import Any
 
 
@@ -51,6 +52,29 @@ def leave_input_to_the_model(signature: Any) -> None:
 
     MLflow 3.17 compares input with the signature of every model but those with type hints. It refuses float32 if
     the signature says float64, and whole numbers in a column of fractions, and it drops unknown columns. A model
-    marked as one with type hints gets its input as it is; a server takes it as ``{"inputs": ...}`` or as CSV.
+    marked as one with type hints gets its input as it is; :func:`serve_every_form_of_request` is for its server.
     """
     signature._is_signature_from_type_hint = True
+
+
+@cache
+def serve_every_form_of_request() -> None:
+    """Let a server of MLflow take every form of request for models marked as ones with type hints.
+
+    MLflow 3.17 takes only ``{"inputs": ...}`` of the forms of JSON, and CSV only for signatures of columns.
+    """
+    from mlflow.pyfunc import scoring_server
+
+    invocations = scoring_server.invocations
+
+    def answer(data: Any, content_type: str, model: Any, input_schema: Any) -> Any:
+        if not model.metadata._is_signature_from_type_hint():
+            return invocations(data, content_type, model, input_schema)
+        if content_type.startswith(scoring_server.CONTENT_TYPE_JSON):
+            data = scoring_server._decode_json_input(data)
+            forms = scoring_server.SUPPORTED_FORMATS & data.keys()
+            if forms != {"inputs"}:
+                data["inputs"] = scoring_server.infer_and_parse_data({form: data[form] for form in forms})
+        return invocations(data, content_type, model, None)
+
+    scoring_server.invocations = answer

@@ -4,16 +4,24 @@ import re
 import subprocess
 import sys
 import time
+from importlib import reload
 
 import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster, get_worker
 from mlflow.exceptions import MlflowException
-from mlflow.models import validate_schema
+from mlflow.models import Model, ModelSignature, validate_schema
+from mlflow.pyfunc import scoring_server
 from mlflow.types import ColSpec, Schema, TensorSpec
 
-from flrml.compat import free_stuck_tasks, start_work_stealing, stop_work_stealing
+from flrml.compat import (
+    free_stuck_tasks,
+    leave_input_to_the_model,
+    serve_every_form_of_request,
+    start_work_stealing,
+    stop_work_stealing,
+)
 
 QUIET = {"dashboard_address": None, "processes": False, "threads_per_worker": 1, "silence_logs": 50}
 
@@ -111,3 +119,33 @@ def test_snakemake_starts_a_timer_for_every_job_that_ends(tmp_path, lifted):
 def test_mlflow_refuses_numbers_of_another_type(rows, spec):
     with pytest.raises(MlflowException, match="float"):
         validate_schema(rows, Schema([spec]))
+
+
+class Served:
+    """A model that answers with the columns of what it gets, with a signature that is left to it."""
+
+    def __init__(self, spec):
+        signature = ModelSignature(Schema([spec]))
+        leave_input_to_the_model(signature)
+        self.metadata = Model(signature=signature)
+
+    def predict(self, frame):
+        return frame.columns.tolist()
+
+
+@pytest.mark.parametrize(
+    ("request_body", "mime", "spec"),
+    [
+        ('{"dataframe_split": {"columns": ["age"], "data": [[34]]}}', "application/json", ColSpec("double", "age")),
+        ("age\n34\n", "text/csv", TensorSpec(np.dtype("float64"), (-1, 1))),
+    ],
+)
+def test_mlflow_serves_models_with_type_hints_few_forms_of_request(request_body, mime, spec):
+    serve_every_form_of_request.cache_clear()
+    reload(scoring_server)
+    model = Served(spec)
+    asked = (request_body, mime, model, model.metadata.get_input_schema())
+    with pytest.raises(MlflowException, match=r"'inputs' key|TensorSpec"):
+        scoring_server.invocations(*asked)
+    serve_every_form_of_request()
+    assert scoring_server.invocations(*asked).response == '{"predictions": ["age"]}'

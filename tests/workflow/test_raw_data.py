@@ -2,7 +2,11 @@
 
 import gzip
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +24,7 @@ from flrml.pipeline.stages.evaluate import evaluate
 from flrml.pipeline.stages.train import train
 from flrml.pipeline.tracking.classifier import RawInputModel
 from flrml.pipeline.tracking.predict import main
+from tests.pipeline.server import free_port, serving
 from tests.workflow.project import ROOT
 
 PAGE = (ROOT / "docs/raw-data.md").read_text()
@@ -152,6 +157,44 @@ def test_the_trained_model_predicts_new_files(name, tmp_path, monkeypatch):
     order = np.argsort([str(path) for path in raw]) if name == "shapes" else np.arange(N)
     inputs = [raw[number] for number in order] if isinstance(raw, list) else raw
     assert served.predict(inputs).tolist() == found["class"].tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_the_commands_of_the_page_lead_from_raw_files_to_a_served_prediction(name, fresh, monkeypatch):
+    monkeypatch.chdir(fresh.code)
+    shutil.copy(ROOT / "Makefile", fresh.code)
+    programs = Path(sys.executable).parent
+    fresh.variables["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    raw = globals()[name](fresh.code) if name == "shapes" else globals()[name]()
+    (text,) = re.findall(rf"```yaml\n(results: results/{name}\n.*?)```", PAGE, re.DOTALL)
+    Path("mine.yaml").write_text(text)
+    (trains,), (predicts,) = re.findall(r"`(snakemake .*?)`", PAGE), re.findall(r"make (predict MODEL=.*)", PAGE)
+    run(trains, fresh)
+    predicts = predicts.replace("wine", name).replace("new.csv", save_new(raw, name))
+    run(f"make VENV={programs.parent} -o {programs.parent}/.ready {predicts}", fresh)
+    found = pd.read_csv("classes.csv", dtype={"class": str})
+    classes = np.array(load_meta(f"results/{name}/data/{name}")["classes"])
+    labels = classes[Y] if name != "shapes" else [row.split("/")[0] for row in found["row"]]
+    assert np.mean(found["class"] == labels) > 0.9
+    if name != "wine":
+        return
+    (block,) = (block for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) if "curl" in block)
+    model, port = next(Path("mlartifacts").rglob("classifier.npz")).parents[3].name, free_port()
+    block = block.replace("m-…", model).replace("5001", port)
+    serves, _, asks = block.partition("curl ")
+    with serving(
+        ["bash", "-c", serves], fresh.code, port, PATH=fresh.variables["PATH"], PYTHONPATH=str(fresh.code)
+    ):
+        assert json.loads(run(f"curl --silent {asks}", fresh)) == {"predictions": ["pinot"]}
+
+
+def run(command, project):
+    """Run a command of the page in the folder of a project; return its output."""
+    options = {"cwd": project.code, "env": project.environment, "capture_output": True, "text": True}
+    done = subprocess.run(["bash", "-c", command], check=False, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def test_the_request_on_the_page_has_the_columns_of_the_table(tmp_path, monkeypatch):

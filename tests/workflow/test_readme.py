@@ -24,6 +24,7 @@ PAGES = (
     "docs/pipeline.md",
     "docs/paper.md",
 )
+OWN = (ROOT / "docs/own.md").read_text()
 SERVERS = (ROOT / "docs/mlflow.md").read_text()
 ALL = "\n".join((ROOT / page).read_text() for page in PAGES)
 SCHEMA = ROOT / "workflow/schemas/config.schema.yaml"
@@ -67,6 +68,14 @@ def test_configurations_are_whole(text):
     assert "flrml-ridge" in config["methods"]
     for dataset in config["datasets"].values():
         assert (ROOT / dataset["options"].get("train", "")).exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", sorted(set(blocks("yaml", TEXT + OWN))))
+def test_configurations_run(text, fresh):
+    said = fresh.run("--directory", str(fresh.code), config=yaml.safe_load(text))
+    assert "mean accuracy" in said or "seed 0  accuracy" in said
+    assert "ended with" not in said
 
 
 def test_the_method_of_the_docs_is_one(small_digits):

@@ -113,8 +113,8 @@ def test_the_figure_of_iterations_needs_both_decompositions(fresh):
 def test_without_a_method_on_an_svd_none_is_computed(fresh):
     changed = {"common": {}, "methods": {"cosine": {}}, "figures": {"pareto": {}}}
     planned = fresh.planned(config=TINY | changed)
-    assert (planned["train"], planned["figure_pareto"], planned["table_with_svd"]) == (2, 1, 1)
-    assert planned["decompose"] == 0
+    assert (planned["train"], planned["figure_pareto"], planned["table_without_svd"]) == (2, 1, 1)
+    assert planned["decompose"] == planned["table_with_svd"] == 0
 
 
 def test_offline_plans_only_data_sets_that_need_no_download(fresh):

@@ -257,6 +257,7 @@ TABLES = _by_name(
         ("runs", "metas", "svd"),
         "Methods that start from an SVD (the paper's Table 3), with unsupervised controls: a row per method; "
         "columns for the 5-NN accuracy and the seconds of training on each data set, the paper's in brackets.",
+        needs="svd",
     ),
     Entry(
         "without_svd",

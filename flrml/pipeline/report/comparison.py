@@ -275,7 +275,8 @@ def _study(results: Results, scores: dict[str, str], meaning: str) -> Table:
         rows.append(row)
     count = max((len(found) for of_label in runs.values() for found in of_label.values()), default=0)
     head = [f"{dataset}{name}" for dataset in shown.datasets for name in scores]
-    return Table(["method", *head], rows, f"{meaning}: mean and deviation of up to {count} runs; bold: best.")
+    spread = f": mean and deviation of up to {count} runs" if count > 1 else ""
+    return Table(["method", *head], rows, f"{meaning}{spread}; bold: best.")
 
 
 def _percent(found: list[Record], score: str) -> str:

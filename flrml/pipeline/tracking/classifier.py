@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 
+from flrml.compat import serve_every_form_of_request
 from flrml.datasets import load_encoder, load_meta, open_names
 from flrml.datasets.encoders.rows import FILE as ENCODER
 from flrml.datasets.encoders.rows import RowsEncoder
@@ -142,6 +143,7 @@ class RawInputModel:
 
 def _load_pyfunc(path: str) -> RawInputModel:
     """Load the model in the folder that a model of MLflow names as its data."""
+    serve_every_form_of_request()
     return RawInputModel(MetricClassifier.load(Path(path) / FILE), load_encoder(Path(path) / ENCODER))
 
 

@@ -76,6 +76,8 @@ class Sync:
     def summary(self) -> str:
         """Return a line with the number of runs and the address that shows them."""
         count = len(self.runs(f"tags.`{NEWEST}` = 'true'"))
+        if not count:
+            return "no run in MLflow yet"
         page = self.store.runs_page(ADDRESS if self.store.local else self.store.uri)
         return f"{count} runs in MLflow: open them with `make ui`, {page}"
 

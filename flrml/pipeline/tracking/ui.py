@@ -54,8 +54,8 @@ def prune(answer: str = "", config: str = "") -> int:
     print(f"experiment {sync.store.experiment}, results in {sync.results}")
     runs = sync.runs(f"tags.`{NEWEST}` = 'false'", "attributes.status != 'RUNNING'")
     for run in runs:
-        accuracy = run.data.metrics.get("accuracy", float("nan"))
-        print(f"{run.info.run_id}  {run.info.status:<8}  accuracy {accuracy:.3f}  {run.info.run_name}")
+        accuracies = [f"accuracy {value:.3f}" for name, value in run.data.metrics.items() if name == "accuracy"]
+        print(run.info.run_id, f"{run.info.status:<8}", *accuracies, run.info.run_name, sep="  ")
     if not runs:
         print("no earlier runs")
         return 0

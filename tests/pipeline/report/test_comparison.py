@@ -210,6 +210,8 @@ def test_retrieval_has_two_scores_per_data_set(tmp_path):
         ["FLRML", "75.0 ± 5.0", "42.5 ± 2.5"],
         ["LMNN", "M", "M"],
     ]
+    assert "one another: mean and deviation of up to 2 runs; bold" in table.note
+    assert "one another; bold" in retrieval_table(read(tmp_path / "single", all_runs=runs[:1])).note
 
 
 def test_the_formats_hold_the_same(tmp_path):

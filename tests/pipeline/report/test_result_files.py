@@ -70,6 +70,8 @@ def test_a_table_is_written_if_there_are_results_for_it():
     usual = [name for name in TABLES if name not in ("splits", "reproduction")]
     own = configured(datasets={"mine": {"options": {"train": "mine.csv", "holdout": 0.3}}}, figures={"pareto": {}})
     assert set(usual) - set(tables_of(own)) == {"claims", "complexity"}, "the paper's are not shown for own data"
+    alone = configured(methods={"cosine": {}, "flrml-ridge": {}}, figures={})
+    assert "with_svd" not in tables_of(alone), "none of its methods starts from an SVD"
     assert tables_of(configured()) == usual
     study = configured(datasets={"digits": {"splits": 2}}, figures={"pareto": {}})
     assert [entry.rule for entry in entries_of(study)] == ["table_splits", "table_retrieval"]

@@ -75,6 +75,11 @@ def test_trainings_are_followed_until_the_input_ends_and_signals_do_not_stop_it(
     assert said.startswith("2 runs in MLflow: open them with `make ui`, http://127.0.0.1:5000/#/experiments/")
 
 
+def test_no_page_is_named_before_the_first_training(folder, start):
+    folder.ask("runs/digits/flrml/seed0")
+    assert start().end() == "no run in MLflow yet\n"
+
+
 def test_what_a_killed_follower_leaves_is_put_right_by_the_next(folder, start):
     folder.sync()
     following, live = start(), folder.train("a")

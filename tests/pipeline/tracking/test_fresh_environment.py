@@ -77,11 +77,14 @@ def test_models_predict_and_are_served_where_nothing_but_their_requirements_is_i
     for name in kinds:
         port = free_port()
         serve = [str(programs / "mlflow"), "models", "serve", "-m", name, "-p", port, "--env-manager", "local"]
+        frame = pd.DataFrame({"body": inputs[name]} if name in ("text", "image") else inputs[name])
+        forms = {"inputs": inputs[name], "dataframe_split": frame.to_dict("split")}
         with serving(serve, elsewhere, port, PATH=path) as address:
-            request = urllib.request.Request(
-                f"{address}/invocations",
-                json.dumps({"inputs": inputs[name], "params": {"output": "class"}}).encode(),
-                {"Content-Type": "application/json"},
-            )
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                assert json.load(answer) == {"predictions": expected[name]}
+            for form, content in forms.items():
+                request = urllib.request.Request(
+                    f"{address}/invocations",
+                    json.dumps({form: content, "params": {"output": "class"}}).encode(),
+                    {"Content-Type": "application/json"},
+                )
+                with urllib.request.urlopen(request, timeout=60) as answer:
+                    assert json.load(answer) == {"predictions": expected[name]}

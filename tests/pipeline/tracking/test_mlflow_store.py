@@ -106,6 +106,8 @@ def test_pruning_lists_asks_and_deletes_earlier_runs_of_this_folder_only(tmp_pat
     said = capsys.readouterr().out
     assert first.info.run_id in said
     assert "digits flrml" in said
+    assert "accuracy 0." in said
+    assert "nan" not in said
     assert said.endswith("nothing deleted\n")
     assert list((tmp_path / "mlartifacts").rglob("classifier.npz"))
     assert prune("1", "config.yaml") == 0

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from mlflow.exceptions import MlflowException
-from mlflow.pyfunc.scoring_server import invocations
+from mlflow.pyfunc import scoring_server
 
 from flrml.datasets import load_meta
 from tests.pipeline.kinds import KINDS, as_json, run_of
@@ -21,16 +21,23 @@ from tests.pipeline.kinds import KINDS, as_json, run_of
 def served(trained_kinds, request):
     """A kind, its results, its logged model as loaded back, and the predictions of the evaluation."""
     results, kinds = trained_kinds
-    (run,) = results.runs(f"{request.param}/*")
-    mlflow.set_tracking_uri(results.config["tracking_uri"])
-    model = mlflow.pyfunc.load_model(f"models:/{run.outputs.model_outputs[0].model_id}")
+    model = logged_model(trained_kinds, request.param)
     predictions = pd.read_csv(results.results / run_of(request.param) / "predictions.csv", dtype=str)
     return kinds[request.param], results.results / "data" / request.param, model, predictions
 
 
+def logged_model(trained_kinds, name):
+    """The logged model of a kind as loaded back."""
+    results, _ = trained_kinds
+    (run,) = results.runs(f"{name}/*")
+    mlflow.set_tracking_uri(results.config["tracking_uri"])
+    return mlflow.pyfunc.load_model(f"models:/{run.outputs.model_outputs[0].model_id}")
+
+
 def ask(model, payload, mime="application/json"):
     """Answer of the model as MLflow's server gives it."""
-    return json.loads(invocations(payload, mime, model, model.metadata.get_input_schema()).response)["predictions"]
+    answer = scoring_server.invocations(payload, mime, model, model.metadata.get_input_schema())
+    return json.loads(answer.response)["predictions"]
 
 
 def test_a_logged_model_predicts_exactly_what_was_evaluated_and_answers_with_names(served):
@@ -64,8 +71,47 @@ def test_a_server_answers_the_same(served):
     assert ask(model, json.dumps({"inputs": rows})) == predictions["predicted"].tolist()[:5]
     shares = ask(model, json.dumps({"inputs": rows, "params": {"output": "probabilities"}}))
     assert [max(share, key=share.get) for share in shares] == predictions["predicted"].tolist()[:5]
+
+
+def test_a_server_takes_every_form_of_request(served):
+    kind, _, model, predictions = served
+    rows, expected = as_json(kind.raw)[:5], predictions["predicted"].tolist()[:5]
     if isinstance(kind.raw, pd.DataFrame):
-        assert ask(model, kind.raw[:5].to_csv(index=False), "text/csv") == predictions["predicted"].tolist()[:5]
+        frame = kind.raw[kind.raw.columns[::-1]][:5]
+    else:  # texts and images are one column, numbers a column each
+        frame = pd.DataFrame(rows) if np.ndim(rows) == 2 else pd.DataFrame({"body": rows})
+    split = frame.to_dict("split")
+    forms = {"instances": rows, "dataframe_split": split, "dataframe_records": frame.to_dict("records")}
+    for form, content in forms.items():
+        assert ask(model, json.dumps({form: content})) == expected
+        shares = ask(model, json.dumps({form: content, "params": {"output": "probabilities"}}))
+        assert [max(share, key=share.get) for share in shares] == expected
+    if kind.options.get("format") == "images":
+        frame = pd.DataFrame({"file": kind.raw[:5]})
+    frame.columns = frame.columns.astype(str)  # Parquet's are
+    assert ask(model, frame.to_csv(index=False), "text/csv") == expected
+    assert ask(model, frame.to_parquet(), "application/vnd.apache.parquet") == expected
+
+
+@pytest.mark.parametrize(
+    ("payload", "mime", "words"),
+    [
+        (
+            '{"dataframe_split": {"columns": ["sepal_length"], "data": [[1]]}}',
+            "application/json",
+            "no column 'sepal_width'",
+        ),
+        ('{"dataframe_records": [{"sepal_lenght": 1}]}', "application/json", "(did you mean 'sepal_length'?)"),
+        ('{"dataframe_records": [{}], "inputs": [{}]}', "application/json", "exactly one of the input fields"),
+        ('{"rows": [{}]}', "application/json", "exactly one of the input fields"),
+        ("sepal_length,wide\n1,2\n", "text/csv", "unknown column 'wide'"),
+    ],
+)
+def test_a_bad_request_is_named(trained_kinds, payload, mime, words):
+    model = logged_model(trained_kinds, "table")
+    with pytest.raises(MlflowException) as caught:
+        ask(model, payload, mime)
+    assert words in caught.value.message
 
 
 def test_outputs_agree_with_each_other(served):
@@ -132,11 +178,7 @@ def test_signature_example_and_requirements_say_what_the_model_takes(served):
     ],
 )
 def test_bad_input_is_named_in_one_line(trained_kinds, name, raw, params, words):
-    results, _ = trained_kinds
-    (run,) = results.runs(f"{name}/*")
-    mlflow.set_tracking_uri(results.config["tracking_uri"])
-    model = mlflow.pyfunc.load_model(f"models:/{run.outputs.model_outputs[0].model_id}")
     with pytest.raises(MlflowException) as caught:
-        model.predict(raw, params=params)
+        logged_model(trained_kinds, name).predict(raw, params=params)
     assert all(word in caught.value.message for word in words)
     assert "\n" not in caught.value.message
