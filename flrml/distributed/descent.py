@@ -24,7 +24,7 @@ from flrml.exceptions import SpectrumError
 from flrml.flrml import FLRML
 from flrml.loss import LossRows
 from flrml.spectrum import Spectrum
-from flrml.triplets import contrast_matrix, triplet_counts
+from flrml.triplets import contrast_matrix
 
 
 def fit_flrml(
@@ -77,7 +77,7 @@ class RemoteLossRows(LossRows):
     def __init__(self, spectrum: RemoteSpectrum, triplets: NDArray):
         self.rows, self.V, self.lift_blocks = spectrum.X, spectrum.V, spectrum.lift
         self.n, self.dtype, self.rank = self.rows.shape[0], self.rows.dtype, spectrum.rank
-        contrasts = contrast_matrix(*triplet_counts(triplets, self.n, self.dtype))
+        contrasts = contrast_matrix(triplets, self.n, self.dtype)
         self.contrasted = _contrast_rows(self.rows, self.V, contrasts, self.rank)
 
     def image(self, P: NDArray) -> list[Future]:
