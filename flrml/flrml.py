@@ -165,7 +165,7 @@ class FLRML(LowRankMetric):
         if spectrum is None:
             self._log(f"decomposing {X.shape[0]} × {X.shape[1]}")
             return decompose(rows, self.max_rank, smallest=self.smallest_singular_value, random_state=random)
-        return spectrum if spectrum.is_bound_to(rows) else spectrum.bind(rows)
+        return spectrum.bind(rows)
 
     def _descend(
         self, rows: LossRows, random: np.random.RandomState, callback: Callable[["FLRML"], None] | None

@@ -88,9 +88,9 @@ class LossRows:
         """Sum the values of a function over all blocks of rows."""
         return function(*parts)
 
-    def squared_coordinates(self, image: Any, rows: NDArray | None) -> NDArray:
-        """Return an array whose product with s has the mean squared length of the rows (None: of all) as mean."""
-        return (image.E if rows is None else image.E[rows]) ** 2
+    def squared_coordinates(self, image: Any, rows: NDArray) -> NDArray:
+        """Return an array whose product with s has the mean squared length of the given rows as mean."""
+        return image.E[rows] ** 2
 
     def pull_back(self, image: Any, active: Any, q: NDArray) -> NDArray:
         """Return G = Vᵀ R diag(q) with R = A (λ ∘ E) + λ ∘ M."""
@@ -118,7 +118,7 @@ class MarginLoss(Problem):
 
     def __init__(self, rows: LossRows, margin_ratio: float = 1.0, random: np.random.RandomState | None = None):
         self.rows, self.margin_ratio = rows, margin_ratio
-        self.margin_rows: NDArray | None = None  # all of them
+        self.margin_rows = np.arange(rows.n)
         self._known: tuple[Any, NDArray] | None = None  # an image, and k there for the current λ
 
     def start(self, E: Any) -> None:

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from flrml.distributed.cluster import active_client, gather, without_work_stealing
+from flrml.distributed.cluster import gather
 from flrml.distributed.remote_matrices import RemoteMatrix, SampledBlocks, ScaledBlocks
 from flrml.distributed.remote_rows import RemoteRows, on_client
 from flrml.neighbors import nearest
@@ -41,9 +41,8 @@ def fit_ridge(
     """
     if triplets is not None:
         raise ValueError("RidgeFLRML learns from labels if X is a dask array; give y in place of triplets")
-    with without_work_stealing(active_client()), one_blas_thread():
-        rows = RidgeRows.load(X).by_thread()
-        rows.check(model)
+    with RidgeRows.for_fit(model, X) as loaded, one_blas_thread():
+        rows = loaded.by_thread()
         random = check_random_state(model.random_state)
         supervision: Any = model._check_supervision(rows, on_client(y), None, on_client(groups))
         rows.check_values()

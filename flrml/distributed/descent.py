@@ -17,7 +17,7 @@ from distributed import Future
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from flrml.distributed.cluster import active_client, gather, without_work_stealing
+from flrml.distributed.cluster import gather
 from flrml.distributed.remote_rows import RemoteRows, on_client
 from flrml.distributed.spectral import RemoteSpectrum, decompose, from_spectrum
 from flrml.exceptions import SpectrumError
@@ -42,9 +42,7 @@ def fit_flrml(
     the shape is compared with X: a digest of X would need all of it on the client.
     docs/scaling.md says what is communicated, and what a worker holds.
     """
-    with without_work_stealing(active_client()):
-        rows = RemoteRows.load(X)
-        rows.check(model)
+    with RemoteRows.for_fit(model, X) as rows:
         rows.check_values()
         random = check_random_state(model.random_state)
         T = model._check_triplets(rows, on_client(y), triplets, model.n_triplets, random)
@@ -99,11 +97,10 @@ class RemoteLossRows(LossRows):
     def sum(self, function: Callable, *parts: Any) -> NDArray:
         return self.rows.sum(self.rows.map(function, *parts), small=True)
 
-    def squared_coordinates(self, image: list[Future], rows: NDArray | None) -> NDArray:
+    def squared_coordinates(self, image: list[Future], rows: NDArray) -> NDArray:
         """Return the mean of E ∘ E over the given rows, as one row."""
-        chosen = np.arange(self.n) if rows is None else rows
-        picked = [numbers for _, numbers in self.rows.locate(chosen)]
-        return (self.sum(_sum_of_squares, image, picked) / len(chosen))[None]
+        picked = [numbers for _, numbers in self.rows.locate(rows)]
+        return (self.sum(_sum_of_squares, image, picked) / len(rows))[None]
 
     def pull_back(self, image: list[Future], active: list[Future], q: NDArray) -> NDArray:
         return (self.sum(_pull_back, self.V, self.contrasted, image, active) * q).astype(np.float64)
