@@ -8,11 +8,10 @@ Vᵀ R = Vᵀ A (λ ∘ E) + Vᵀ (λ ∘ M) = Σ over blocks of (Aᵀ V)ᵀ (λ
 
 from collections.abc import Callable
 from operator import getitem
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from dask.sizeof import sizeof
 from distributed import Future
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
@@ -109,16 +108,16 @@ class RemoteLossRows(LossRows):
         return np.ascontiguousarray(self.lift_blocks(B.astype(self.dtype)))
 
 
-class BlockImage:
-    """E, M and Z of one block."""
+class BlockImage(NamedTuple):
+    """E and M of one block."""
 
-    def __init__(self, E: NDArray, M: NDArray):
-        self.E, self.M, self.Z = E, M, E * M
+    E: NDArray
+    M: NDArray
 
-
-@sizeof.register(BlockImage)
-def _size_of_image(image: BlockImage) -> int:
-    return 3 * image.E.nbytes
+    @property
+    def Z(self) -> NDArray:
+        """E ∘ M."""
+        return self.E * self.M
 
 
 def _contrast_rows(rows: RemoteRows, V: list[Future], contrasts: sp.csr_matrix, rank: int) -> list[Future]:

@@ -14,7 +14,6 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from dask.array.core import concatenate_lookup
-from dask.sizeof import sizeof
 from distributed import get_worker
 
 from flrml.datasets import store
@@ -88,11 +87,6 @@ def _release_pages(X: Any) -> None:
         pages = getattr(array, "_mmap", None)
         if pages is not None and hasattr(mmap, "MADV_DONTNEED"):
             pages.madvise(mmap.MADV_DONTNEED)
-
-
-@sizeof.register(StoredRows)
-def _size_in_memory(_: StoredRows) -> int:
-    return 256
 
 
 def _joined(parts: list, axis: int = 0) -> Any:
