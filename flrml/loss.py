@@ -58,13 +58,10 @@ class LossRows:
     attributes ``E``, ``M`` and ``Z``.
     """
 
-    n: int
-    rank: int
-    dtype: Any
-
     def __init__(self, spectrum: Spectrum, contrasts: sp.csr_matrix):
         self.spectrum, self.contrasts, self.contrasts_transposed = spectrum, contrasts, contrasts.T.tocsr()
         self.n, self.rank, self.dtype = contrasts.shape[0], spectrum.rank, spectrum.basis.dtype
+        self._contrast = partial(product, contrasts)
 
     def image(self, P: NDArray) -> Any:
         """Return the image of P."""
@@ -104,9 +101,6 @@ class LossRows:
     def lift(self, B: NDArray) -> NDArray:
         """Return the map Lᵀ (D × d) whose embedding of the rows is V B."""
         return self.spectrum.lift(B.astype(self.dtype))
-
-    def _contrast(self, E: NDArray) -> NDArray:
-        return product(self.contrasts, E)
 
 
 class MarginLoss(Problem):

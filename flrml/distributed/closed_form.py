@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -109,15 +110,11 @@ class RemoteLabels(Labels):
 
     def combine_classes(self, Q: NDArray) -> Any:
         values = self._rows.scatter((Q / np.sqrt(self._size)[:, None]).astype(Q.dtype))
-        return RemoteMatrix(self._rows, [self._rows.map(_take, values, self._at_workers)], Q.dtype, Q.shape[1])
+        return RemoteMatrix(self._rows, [self._rows.map(getitem, values, self._at_workers)], Q.dtype, Q.shape[1])
 
     def class_means(self, Y: Any) -> NDArray[np.float64]:
         parts = self._rows.map(_class_sums, self._at_workers, Y.by_portion, len(self._size))
         return self._rows.sum(parts, small=True) / np.sqrt(self._size)[:, None]
-
-
-def _take(values: NDArray, label: NDArray) -> NDArray:
-    return values[label]
 
 
 def _class_sums(label: NDArray, pieces: list[NDArray], n_classes: int) -> NDArray[np.float64]:

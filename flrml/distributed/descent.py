@@ -72,7 +72,7 @@ class RemoteLossRows(LossRows):
     """Rows of V and Aᵀ V in blocks at the workers."""
 
     def __init__(self, spectrum: RemoteSpectrum, triplets: NDArray):
-        self.rows, self.V, self.lift_blocks = spectrum.X, spectrum.V, spectrum.lift
+        self.spectrum, self.rows, self.V = spectrum, spectrum.X, spectrum.V
         self.n, self.dtype, self.rank = self.rows.shape[0], self.rows.dtype, spectrum.rank
         contrasts = contrast_matrix(triplets, self.n, self.dtype)
         self.contrasted = _contrast_rows(self.rows, self.V, contrasts, self.rank)
@@ -104,9 +104,6 @@ class RemoteLossRows(LossRows):
     def pull_back(self, image: list[Future], active: list[Future], q: NDArray) -> NDArray:
         return (self.sum(_pull_back, self.V, self.contrasted, image, active) * q).astype(np.float64)
 
-    def lift(self, B: NDArray) -> NDArray:
-        return np.ascontiguousarray(self.lift_blocks(B.astype(self.dtype)))
-
 
 class BlockImage(NamedTuple):
     """E and M of one block."""
@@ -136,12 +133,8 @@ def _contrast_rows(rows: RemoteRows, V: list[Future], contrasts: sp.csr_matrix, 
         )
         found.append(rows.submit(_mix, local, taken, rank, at=rows.places[len(found)]))
         if len(found) >= at_once:
-            gather(rows.client, [rows.submit(_done, found[-at_once])])
+            gather(rows.client, [rows.submit(np.shape, found[-at_once])])  # wait for it
     return found
-
-
-def _done(_: Any) -> None:
-    """Do nothing; the client waits for the task."""
 
 
 def _mix(contrasts: sp.csr_matrix, taken: list[NDArray], rank: int) -> NDArray:

@@ -6,7 +6,7 @@ scheduler can recompute anything that a dead worker held.
 
 import functools
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -31,6 +31,7 @@ from flrml.rows import (
     is_dask,
     is_sparse,
     largest_value,
+    n_bytes,
     take_rows,
 )
 
@@ -60,7 +61,8 @@ class RemoteRows:
         dtype = np.dtype(X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
         delayed = X.to_delayed().ravel().tolist()
         holders = client.who_has(futures_of(X)) if futures_of(X) else {}
-        rows = cls(client, [_holder(holders, part.key) for part in delayed], [], [], X.shape, dtype, [])
+        places = [next(iter(holders.get(part.key, ())), "") for part in delayed]
+        rows = cls(client, places, [], [], X.shape, dtype, [])
         rows.rebalance()
         loaded: dict[int, Future] = {}
         for worker in rows.workers:  # in one call per worker, as a call walks through the whole graph
@@ -281,12 +283,6 @@ class Summary:
         )
 
 
-def _holder(holders: Mapping[Any, Any], key: Any) -> str:
-    """Return a worker that has the key in memory, or an empty string."""
-    found = holders.get(key) or holders.get(str(key)) or ("",)
-    return next(iter(found))
-
-
 def identity(value: Any) -> Any:
     """Return the value; a task that copies it to a worker."""
     return value
@@ -357,12 +353,8 @@ def _summarize(blocks: list[Any]) -> Summary:
 
 
 def _summarize_block(X: Any) -> Summary:
-    if not is_sparse(X):
-        nnz, n_bytes = X.size, X.nbytes
-    else:
-        nnz = X.nnz
-        n_bytes = X.stored.nbytes if isinstance(X, BinaryRows) else X.data.nbytes + X.indices.nbytes
-    return Summary(squares_of(X) * X.shape[0], largest_value(X), nnz, n_bytes)
+    nnz = X.nnz if is_sparse(X) else X.size
+    return Summary(squares_of(X) * X.shape[0], largest_value(X), nnz, n_bytes(X))
 
 
 def _take(blocks: list[Any], numbers: NDArray) -> Any:
