@@ -79,11 +79,6 @@ class CayleyCurve:
             C = polar(C)
         return C[:d], C[d:]
 
-    def at(self, tau: float) -> NDArray:
-        """Return P(τ)."""
-        a, b = self.coefficients(tau)
-        return self.P @ a + self.Q @ b
-
 
 def project(P: NDArray, G: NDArray) -> NDArray:
     """Return the gradient on the manifold under the canonical metric: G − P Gᵀ P."""

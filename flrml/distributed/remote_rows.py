@@ -338,7 +338,7 @@ def _describe(block: Any, dtype: np.dtype) -> tuple[tuple[int, ...], bool]:
 
 
 def _convert(block: Any, dtype: np.dtype) -> Any:
-    return check_rows(block[:] if isinstance(block, StoredRows) else block).astype(dtype, copy=False)
+    return check_rows(block).astype(dtype, copy=False)
 
 
 def _wrap(blocks: list[Any], operator: Callable[[Any], Any]) -> Any:
