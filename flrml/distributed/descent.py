@@ -128,10 +128,7 @@ def _contrast_rows(rows: RemoteRows, V: list[Future], contrasts: sp.csr_matrix, 
         part = contrasts[start:stop]
         needed = np.unique(part.indices)
         taken = rows.pick(getitem, needed, V)[1]
-        local = sp.csr_matrix(
-            (part.data, np.searchsorted(needed, part.indices), part.indptr), shape=(stop - start, len(needed))
-        )
-        found.append(rows.submit(_mix, local, taken, rank, at=rows.places[len(found)]))
+        found.append(rows.submit(_mix, part[:, needed], taken, rank, at=rows.places[len(found)]))
         if len(found) >= at_once:
             gather(rows.client, [rows.submit(np.shape, found[-at_once])])  # wait for it
     return found

@@ -158,8 +158,7 @@ def open_split(path: str | os.PathLike, rows_per_block: int | None = None) -> tu
     X, y = store.open_split(folder)
     n, n_columns = X.shape
     if rows_per_block is None:
-        first = next(row_blocks(X), slice(0, n))
-        bounds = _equal_blocks(X, -(-n // max(1, first.stop - first.start)))
+        bounds = _equal_blocks(X, len(list(row_blocks(X))))
     else:
         bounds = [*range(0, n, rows_per_block), n]
     chunks = tuple(stop - start for start, stop in pairwise(bounds))

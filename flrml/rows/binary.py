@@ -74,7 +74,7 @@ class BinaryRows:
             indptr, indices = np.asarray(indptr), np.asarray(indices)
             _check_bounds(indptr, indices, "indices")
             _check_ascending(indptr, indices, indices + 1, n_columns)
-        self.indptr, self.indices, self.dtype = indptr, indices, np.dtype(dtype)
+        self.indptr, self.dtype = indptr, np.dtype(dtype)
         self.stored = indices  # the large array: column numbers, or runs
         self.shape = (len(indptr) - 1, int(n_columns))
 
@@ -184,8 +184,7 @@ class RunRows(BinaryRows):
             if len(runs) and (lengths.min() < 1 or (starts % SEGMENT + lengths).max() > SEGMENT):
                 raise ValueError(f"runs must not be empty or cross a multiple of {SEGMENT} columns; use find_runs")
             _check_ascending(indptr, starts, starts + lengths, n_columns)
-        self.indptr, self.stored, self.dtype = indptr, runs, np.dtype(dtype)
-        self.shape = (len(indptr) - 1, int(n_columns))
+        super().__init__(indptr, runs, n_columns, dtype, check=False)
         self._nnz = nnz
 
     @property

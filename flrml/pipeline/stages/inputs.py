@@ -43,10 +43,7 @@ def bind_spectrum(path: PathLike, X: Any, kind: str) -> Spectrum:
 def connection(scheduler: str | None) -> Iterator[Callable[[PathLike], tuple[Any, NDArray]]]:
     """Give the function that opens a split: in memory, or as a dask array if a scheduler's address is given.
 
-    Parameters
-    ----------
-    scheduler : str or None
-        Address of a Dask scheduler whose workers see the prepared data sets and have flrml installed.
+    Its workers need flrml, and access to the prepared data sets.
     """
     if scheduler is None:
         yield load_rows
