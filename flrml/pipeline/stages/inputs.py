@@ -43,7 +43,7 @@ def bind_spectrum(path: PathLike, X: Any, kind: str) -> Spectrum:
 def connection(scheduler: str | None) -> Iterator[Callable[[PathLike], tuple[Any, NDArray]]]:
     """Give the function that opens a split: in memory, or as a dask array if a scheduler's address is given.
 
-    Its workers need flrml, and access to the prepared data sets.
+    The workers must see the prepared data sets, and have flrml installed.
     """
     if scheduler is None:
         yield load_rows
