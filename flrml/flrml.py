@@ -19,7 +19,7 @@ from flrml.metric import LowRankMetric
 from flrml.rows import RowOperator, is_dask
 from flrml.rows.threads import one_blas_thread
 from flrml.spectrum import Spectrum, decompose
-from flrml.triplets import contrast_matrix, triplet_counts
+from flrml.triplets import contrast_matrix
 
 
 @dataclass(eq=False, repr=False)
@@ -154,7 +154,7 @@ class FLRML(LowRankMetric):
         random = check_random_state(self.random_state)
         T = self._check_triplets(X, y, triplets, self.n_triplets, random)
         spectrum = self._check_spectrum(X, spectrum, random)
-        contrasts = contrast_matrix(*triplet_counts(T, X.shape[0], X.dtype))
+        contrasts = contrast_matrix(T, X.shape[0], X.dtype)
         self._descend(LossRows(spectrum, contrasts), random, callback)
         self.spectrum_ = spectrum.unbind()
         return self
@@ -165,7 +165,7 @@ class FLRML(LowRankMetric):
         if spectrum is None:
             self._log(f"decomposing {X.shape[0]} × {X.shape[1]}")
             return decompose(rows, self.max_rank, smallest=self.smallest_singular_value, random_state=random)
-        return spectrum if spectrum.is_bound_to(rows) else spectrum.bind(rows)
+        return spectrum.bind(rows)
 
     def _descend(
         self, rows: LossRows, random: np.random.RandomState, callback: Callable[["FLRML"], None] | None

@@ -58,13 +58,10 @@ class LossRows:
     attributes ``E``, ``M`` and ``Z``.
     """
 
-    n: int
-    rank: int
-    dtype: Any
-
     def __init__(self, spectrum: Spectrum, contrasts: sp.csr_matrix):
         self.spectrum, self.contrasts, self.contrasts_transposed = spectrum, contrasts, contrasts.T.tocsr()
         self.n, self.rank, self.dtype = contrasts.shape[0], spectrum.rank, spectrum.basis.dtype
+        self._contrast = partial(product, contrasts)
 
     def image(self, P: NDArray) -> Any:
         """Return the image of P."""
@@ -88,9 +85,9 @@ class LossRows:
         """Sum the values of a function over all blocks of rows."""
         return function(*parts)
 
-    def squared_coordinates(self, image: Any, rows: NDArray | None) -> NDArray:
-        """Return an array whose product with s has the mean squared length of the rows (None: of all) as mean."""
-        return (image.E if rows is None else image.E[rows]) ** 2
+    def squared_coordinates(self, image: Any, rows: NDArray) -> NDArray:
+        """Return an array whose product with s has the mean squared length of the given rows as mean."""
+        return image.E[rows] ** 2
 
     def pull_back(self, image: Any, active: Any, q: NDArray) -> NDArray:
         """Return G = Vᵀ R diag(q) with R = A (λ ∘ E) + λ ∘ M."""
@@ -105,9 +102,6 @@ class LossRows:
         """Return the map Lᵀ (D × d) whose embedding of the rows is V B."""
         return self.spectrum.lift(B.astype(self.dtype))
 
-    def _contrast(self, E: NDArray) -> NDArray:
-        return product(self.contrasts, E)
-
 
 class MarginLoss(Problem):
     """The loss as a problem that :func:`flrml.stiefel.minimize` solves.
@@ -118,7 +112,7 @@ class MarginLoss(Problem):
 
     def __init__(self, rows: LossRows, margin_ratio: float = 1.0, random: np.random.RandomState | None = None):
         self.rows, self.margin_ratio = rows, margin_ratio
-        self.margin_rows: NDArray | None = None  # all of them
+        self.margin_rows = np.arange(rows.n)
         self._known: tuple[Any, NDArray] | None = None  # an image, and k there for the current λ
 
     def start(self, E: Any) -> None:

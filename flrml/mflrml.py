@@ -144,9 +144,11 @@ class MFLRML(LowRankMetric):
 
     def _fit(self, X, y, triplets, n_batches, callback, *, reset) -> "MFLRML":
         if is_dask(X):
-            from flrml.distributed import fit_mflrml
+            from flrml.distributed import RemoteRows, on_client
 
-            return fit_mflrml(self, X, y, triplets, n_batches, callback, reset=reset)
+            # This process learns; workers keep the rows and send those of the mini-batches.
+            with RemoteRows.for_fit(self, X, reset=reset) as rows:
+                return self._learn(rows.by_thread(), on_client(y), triplets, n_batches, callback, reset=reset)
         # The scale of a batch is checked when it is read; that of all rows would take longer than learning.
         X = self._check_rows(X, reset=reset, lazy=True, scale=False, ensure_min_samples=3)
         if reset:

@@ -107,18 +107,19 @@ class Spectrum:
         return product_transposed(self._data(), C)
 
     def bind(self, X: Any) -> "Spectrum":
-        """Return this spectrum bound to the data it was made from; other data raise SpectrumError."""
+        """Return this spectrum bound to the data it was made from; other data raise SpectrumError.
+
+        X is not read if the spectrum is bound to it already.
+        """
+        same_kind = isinstance(X, RowOperator) and isinstance(self.X, type(X))
+        if self.X is X or (same_kind and self.X.X is X.X):
+            return self
         if fingerprint(X) != self.fingerprint:
             raise SpectrumError(
                 f"this spectrum does not belong to the given {type(X).__name__} of shape {X.shape}, or the data "
                 "have changed since: decompose them again"
             )
         return replace(self, X=X)
-
-    def is_bound_to(self, X: Any) -> bool:
-        """Return whether this spectrum is bound to X, without reading X."""
-        same_kind = isinstance(X, RowOperator) and isinstance(self.X, type(X))
-        return self.X is X or (same_kind and self.X.X is X.X)
 
     def unbind(self) -> "Spectrum":
         """Return this spectrum without its reference to the data."""

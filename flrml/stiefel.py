@@ -4,7 +4,7 @@ The search follows Cayley curves with Barzilai–Borwein steps and a non-monoton
 feasible method for optimization with orthogonality constraints", Mathematical Programming 2013).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -79,11 +79,6 @@ class CayleyCurve:
             C = polar(C)
         return C[:d], C[d:]
 
-    def at(self, tau: float) -> NDArray:
-        """Return P(τ)."""
-        a, b = self.coefficients(tau)
-        return self.P @ a + self.Q @ b
-
 
 def project(P: NDArray, G: NDArray) -> NDArray:
     """Return the gradient on the manifold under the canonical metric: G − P Gᵀ P."""
@@ -153,14 +148,14 @@ def minimize(
         a, b = curve.coefficients(tau)
         E_next = problem.combine(E, a, EQ, b)
         if problem.value(E_next) > average - tau * required:
-            value_at = problem.along(E, EQ)
-            for shorter in _shorter_steps(tau, smallest_step):
-                tau = shorter
-                a, b = curve.coefficients(tau)
-                if value_at(a, b) <= average - tau * required:
+            value_at, decreased = problem.along(E, EQ), False
+            for _ in range(MAX_TRIALS - 1):
+                if decreased or tau <= smallest_step:
                     break
-            else:
-                state.null_steps += 1
+                tau *= BACKTRACKING
+                a, b = curve.coefficients(tau)
+                decreased = value_at(a, b) <= average - tau * required
+            state.null_steps += not decreased
             E_next = problem.combine(E, a, EQ, b)
         P_next, E = P @ a + curve.Q @ b, E_next
         P, moved = P_next, P_next - P
@@ -230,15 +225,6 @@ def _complement(P: NDArray, H: NDArray) -> tuple[NDArray, NDArray]:
             pass
     basis, R = np.linalg.qr(np.hstack((P, H)))
     return basis[:, d:], R[d:, d:]
-
-
-def _shorter_steps(tau: float, smallest: float) -> Iterator[float]:
-    """Yield the steps of all trials after the first; the last is the first that is at most ``smallest``."""
-    for _ in range(MAX_TRIALS - 1):
-        if tau <= smallest:
-            return
-        tau *= BACKTRACKING
-        yield tau
 
 
 def _barzilai_borwein(moved: NDArray, turned: NDArray, iteration: int) -> float:

@@ -100,16 +100,6 @@ def check_triplets(triplets: ArrayLike, n: int) -> NDArray[np.int64]:
     return T.astype(np.int64, copy=False)
 
 
-def triplet_counts(triplets: NDArray, n: int, dtype: Any = np.float64) -> tuple[sp.csr_matrix, sp.csr_matrix]:
-    """Count how often sample i has j as a positive, and k as a negative: two sparse n × n matrices."""
-    i, j, k = triplets.T
-    ones = np.ones(len(triplets), dtype=dtype)
-    return (
-        sp.csr_matrix((ones, (i, j)), shape=(n, n), dtype=dtype),
-        sp.csr_matrix((ones, (i, k)), shape=(n, n), dtype=dtype),
-    )
-
-
 class TripletsByAnchor:
     """Triplets in the order of their anchors, to find the contrasts among few samples without reading all."""
 
@@ -139,15 +129,15 @@ class TripletsByAnchor:
         return sp.csr_matrix((weights, column, np.concatenate(([0], np.cumsum(t)))), shape=(n, n))
 
 
-def contrast_matrix(positives: sp.csr_matrix, negatives: sp.csr_matrix) -> sp.csr_matrix:
+def contrast_matrix(triplets: NDArray, n: int, dtype: Any = np.float64) -> sp.csr_matrix:
     """Return Aᵀ, whose row i is the mean of i's positives minus that of its negatives, shrunk by t/(t + 1).
 
     Row i holds +1/(t_i + 1) at every positive and −1/(t_i + 1) at every negative of i, where t_i is the number
-    of its triplets. Half a triplet, whose third sample is not among the columns, counts one half. The arguments are
-    those of :func:`triplet_counts`, or the same rows and columns of both.
+    of its triplets.
     """
-    difference = (positives - negatives).tocsr()
-    t = np.asarray(positives.sum(axis=1) + negatives.sum(axis=1)).ravel() / 2
-    weights = np.repeat(1 / (t + 1), np.diff(difference.indptr))
-    difference.data = (difference.data * weights).astype(positives.dtype)
+    i, j, k = triplets.T
+    ones, shape = np.ones(len(triplets), dtype=dtype), (n, n)
+    difference = sp.csr_matrix((ones, (i, j)), shape) - sp.csr_matrix((ones, (i, k)), shape)
+    weights = 1 / (np.bincount(i, minlength=n).astype(dtype) + 1)
+    difference.data *= np.repeat(weights, np.diff(difference.indptr))
     return difference

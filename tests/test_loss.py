@@ -3,7 +3,7 @@ import pytest
 
 from flrml import decompose, stiefel
 from flrml.loss import LossRows, MarginLoss, objective, slope, softplus
-from flrml.triplets import contrast_matrix, draw_triplets, triplet_counts
+from flrml.triplets import contrast_matrix, draw_triplets
 from tests.literal import LiteralLoss, z_by_loops
 
 
@@ -12,7 +12,7 @@ def problem(n=40, n_features=15, d=4, seed=0, dtype=np.float64, kind=MarginLoss,
     X = random.standard_normal((n, n_features))
     X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(dtype)
     T = draw_triplets(np.arange(n) % 3, 5, seed)
-    contrasts = contrast_matrix(*triplet_counts(T, n, dtype))
+    contrasts = contrast_matrix(T, n, dtype)
     loss = kind(LossRows(decompose(X), contrasts), random=random, **options)
     P = stiefel.random_point(loss.rows.rank, d, random)
     loss.start(loss.image(P))
@@ -47,7 +47,6 @@ def test_the_whole_descent_equals_the_literal_one(n, n_features):
     fast = stiefel.minimize(loss, P, max_iter=30, tol=0)
     slow = stiefel.minimize(oracle, P, max_iter=30, tol=0)
     assert np.allclose(fast.values, slow.values, rtol=1e-8)
-    assert np.allclose(fast.E.E, oracle.V @ fast.P, atol=1e-10)
     assert np.allclose(fast.P.T @ fast.P, np.eye(4), atol=1e-8)
 
 

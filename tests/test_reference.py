@@ -8,7 +8,7 @@ from flrml import BinaryRows, decompose, stiefel
 from flrml.loss import LossRows
 from flrml.reference import CenteredRows, ReferenceFLRML, ReferenceLoss, ReferenceMFLRML
 from flrml.rows import cross_gram, fingerprint, gram, gram_of_columns, product, product_transposed
-from flrml.triplets import contrast_matrix, draw_triplets, triplet_counts
+from flrml.triplets import contrast_matrix, draw_triplets
 from tests.literal import authors_search, z_by_loops
 
 
@@ -41,7 +41,7 @@ def reference_loss(n=40, margin_ratio=1.0):
     random = np.random.RandomState(0)
     X = normalize(random.standard_normal((n, 15)))
     T = draw_triplets(np.arange(n) % 3, 5, 0)
-    rows = LossRows(decompose(X), contrast_matrix(*triplet_counts(T, n)))
+    rows = LossRows(decompose(X), contrast_matrix(T, n))
     loss = ReferenceLoss(rows, margin_ratio, random)
     P = stiefel.random_point(rows.rank, 4, random)
     loss.start(loss.image(P))
@@ -73,7 +73,7 @@ def test_the_gradient_belongs_to_the_active_set_before_the_step():
 def test_the_margin_comes_from_a_hundred_samples():
     loss = reference_loss(n=150)[0]
     assert len(np.unique(loss.margin_rows)) == 100
-    assert reference_loss(n=90)[0].margin_rows is None
+    assert len(reference_loss(n=90)[0].margin_rows) == 90
 
 
 class InCoordinates:
@@ -96,7 +96,7 @@ def test_the_descent_is_that_of_the_authors_and_goes_on_after_a_null_step(seed):
         centres = 2 * random.standard_normal((5, 200))[y] * (random.random_sample((300, 200)) < 0.1)
         spectrum = decompose(normalize(centres + 0.4 * random.standard_normal((300, 200))))
         T = draw_triplets(y, 5, seed)
-        loss = ReferenceLoss(LossRows(spectrum, contrast_matrix(*triplet_counts(T, 300))), 1.0, random)
+        loss = ReferenceLoss(LossRows(spectrum, contrast_matrix(T, 300)), 1.0, random)
         P = np.vstack((stiefel.random_point(20, 20, random), np.zeros((spectrum.rank - 20, 20))))
         loss.start(loss.image(P))
         return loss, P
@@ -124,7 +124,7 @@ def dense_reference_step(X, T, random, d):
     V, sigma, Ut = V[:, kept], sigma[kept], Ut[kept]
     signs = np.sign(V[np.abs(V).argmax(axis=0), np.arange(V.shape[1])])
     V, Ut = V * signs, signs[:, None] * Ut
-    contrasts = contrast_matrix(*triplet_counts(T, len(X))).toarray()
+    contrasts = contrast_matrix(T, len(X)).toarray()
     B = (random.standard_normal((d, len(X))) @ V) * sigma
     Q, root_s, Pt = np.linalg.svd(over_coordinates(B), full_matrices=False)
     P, s = Pt.T, root_s**2

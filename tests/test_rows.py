@@ -242,9 +242,8 @@ def test_long_sums_keep_the_precision_of_float32(monkeypatch):
 
 @pytest.mark.parametrize("n_columns", [3, SEGMENT, 2 * SEGMENT + 3])
 def test_sums_run_within_segments_and_back(n_columns):
-    starts = range(0, n_columns, SEGMENT)
-    lengths = [min(SEGMENT, n_columns - start) for start in starts]
-    U = sp.block_diag([np.tri(length + 1, length, -1) for length in lengths]).toarray()
+    n_segments = -(-n_columns // SEGMENT)
+    U = sp.block_diag([np.tri(SEGMENT + 1, SEGMENT, -1)] * n_segments).toarray()[:, :n_columns]
     assert len(U) == n_sums(n_columns)
     random = np.random.RandomState(0)
     B, S = random.standard_normal((n_columns, 2)), random.standard_normal((len(U), 2))

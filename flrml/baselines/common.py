@@ -53,7 +53,7 @@ class ReducedBaseline(Baseline):
     def _reduce(self, X: Any, spectrum: Spectrum | None, random: np.random.RandomState) -> "Reduced":
         if spectrum is None:
             spectrum = decompose(X, self.max_rank, random_state=random)
-        elif not spectrum.is_bound_to(X):
+        else:
             spectrum = spectrum.bind(X)
         return Reduced.of(spectrum, self.max_rank)
 

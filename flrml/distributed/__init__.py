@@ -7,6 +7,6 @@ array, a CSR matrix, or :class:`flrml.distributed.stored.StoredRows`, rows that 
 from flrml.distributed.closed_form import fit_ridge
 from flrml.distributed.descent import fit_flrml
 from flrml.distributed.embedding import embed, nearest_in_blocks
-from flrml.distributed.minibatches import fit_mflrml
-from flrml.distributed.spectral import RemoteSpectrum, decompose, decompose_stored
+from flrml.distributed.remote_rows import RemoteRows, on_client
+from flrml.distributed.spectral import RemoteSpectrum, decompose
 from flrml.distributed.stored import open_split, prepare

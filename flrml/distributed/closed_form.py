@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from flrml.distributed.cluster import active_client, gather, without_work_stealing
+from flrml.distributed.cluster import gather
 from flrml.distributed.remote_matrices import RemoteMatrix, SampledBlocks, ScaledBlocks
 from flrml.distributed.remote_rows import RemoteRows, on_client
 from flrml.neighbors import nearest
@@ -41,9 +42,8 @@ def fit_ridge(
     """
     if triplets is not None:
         raise ValueError("RidgeFLRML learns from labels if X is a dask array; give y in place of triplets")
-    with without_work_stealing(active_client()), one_blas_thread():
-        rows = RidgeRows.load(X).by_thread()
-        rows.check(model)
+    with RidgeRows.for_fit(model, X) as loaded, one_blas_thread():
+        rows = loaded.by_thread()
         random = check_random_state(model.random_state)
         supervision: Any = model._check_supervision(rows, on_client(y), None, on_client(groups))
         rows.check_values()
@@ -110,15 +110,11 @@ class RemoteLabels(Labels):
 
     def combine_classes(self, Q: NDArray) -> Any:
         values = self._rows.scatter((Q / np.sqrt(self._size)[:, None]).astype(Q.dtype))
-        return RemoteMatrix(self._rows, [self._rows.map(_take, values, self._at_workers)], Q.dtype, Q.shape[1])
+        return RemoteMatrix(self._rows, [self._rows.map(getitem, values, self._at_workers)], Q.dtype, Q.shape[1])
 
     def class_means(self, Y: Any) -> NDArray[np.float64]:
         parts = self._rows.map(_class_sums, self._at_workers, Y.by_portion, len(self._size))
         return self._rows.sum(parts, small=True) / np.sqrt(self._size)[:, None]
-
-
-def _take(values: NDArray, label: NDArray) -> NDArray:
-    return values[label]
 
 
 def _class_sums(label: NDArray, pieces: list[NDArray], n_classes: int) -> NDArray[np.float64]:

@@ -8,23 +8,22 @@ Vᵀ R = Vᵀ A (λ ∘ E) + Vᵀ (λ ∘ M) = Σ over blocks of (Aᵀ V)ᵀ (λ
 
 from collections.abc import Callable
 from operator import getitem
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from dask.sizeof import sizeof
 from distributed import Future
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from flrml.distributed.cluster import active_client, gather, without_work_stealing
+from flrml.distributed.cluster import gather
 from flrml.distributed.remote_rows import RemoteRows, on_client
 from flrml.distributed.spectral import RemoteSpectrum, decompose, from_spectrum
 from flrml.exceptions import SpectrumError
 from flrml.flrml import FLRML
 from flrml.loss import LossRows
 from flrml.spectrum import Spectrum
-from flrml.triplets import contrast_matrix, triplet_counts
+from flrml.triplets import contrast_matrix
 
 
 def fit_flrml(
@@ -42,9 +41,7 @@ def fit_flrml(
     the shape is compared with X: a digest of X would need all of it on the client.
     docs/scaling.md says what is communicated, and what a worker holds.
     """
-    with without_work_stealing(active_client()):
-        rows = RemoteRows.load(X)
-        rows.check(model)
+    with RemoteRows.for_fit(model, X) as rows:
         rows.check_values()
         random = check_random_state(model.random_state)
         T = model._check_triplets(rows, on_client(y), triplets, model.n_triplets, random)
@@ -75,9 +72,9 @@ class RemoteLossRows(LossRows):
     """Rows of V and Aᵀ V in blocks at the workers."""
 
     def __init__(self, spectrum: RemoteSpectrum, triplets: NDArray):
-        self.rows, self.V, self.lift_blocks = spectrum.X, spectrum.V, spectrum.lift
+        self.spectrum, self.rows, self.V = spectrum, spectrum.X, spectrum.V
         self.n, self.dtype, self.rank = self.rows.shape[0], self.rows.dtype, spectrum.rank
-        contrasts = contrast_matrix(*triplet_counts(triplets, self.n, self.dtype))
+        contrasts = contrast_matrix(triplets, self.n, self.dtype)
         self.contrasted = _contrast_rows(self.rows, self.V, contrasts, self.rank)
 
     def image(self, P: NDArray) -> list[Future]:
@@ -99,29 +96,25 @@ class RemoteLossRows(LossRows):
     def sum(self, function: Callable, *parts: Any) -> NDArray:
         return self.rows.sum(self.rows.map(function, *parts), small=True)
 
-    def squared_coordinates(self, image: list[Future], rows: NDArray | None) -> NDArray:
+    def squared_coordinates(self, image: list[Future], rows: NDArray) -> NDArray:
         """Return the mean of E ∘ E over the given rows, as one row."""
-        chosen = np.arange(self.n) if rows is None else rows
-        picked = [numbers for _, numbers in self.rows.locate(chosen)]
-        return (self.sum(_sum_of_squares, image, picked) / len(chosen))[None]
+        picked = [numbers for _, numbers in self.rows.locate(rows)]
+        return (self.sum(_sum_of_squares, image, picked) / len(rows))[None]
 
     def pull_back(self, image: list[Future], active: list[Future], q: NDArray) -> NDArray:
         return (self.sum(_pull_back, self.V, self.contrasted, image, active) * q).astype(np.float64)
 
-    def lift(self, B: NDArray) -> NDArray:
-        return np.ascontiguousarray(self.lift_blocks(B.astype(self.dtype)))
 
+class BlockImage(NamedTuple):
+    """E and M of one block."""
 
-class BlockImage:
-    """E, M and Z of one block."""
+    E: NDArray
+    M: NDArray
 
-    def __init__(self, E: NDArray, M: NDArray):
-        self.E, self.M, self.Z = E, M, E * M
-
-
-@sizeof.register(BlockImage)
-def _size_of_image(image: BlockImage) -> int:
-    return 3 * image.E.nbytes
+    @property
+    def Z(self) -> NDArray:
+        """E ∘ M."""
+        return self.E * self.M
 
 
 def _contrast_rows(rows: RemoteRows, V: list[Future], contrasts: sp.csr_matrix, rank: int) -> list[Future]:
@@ -135,17 +128,10 @@ def _contrast_rows(rows: RemoteRows, V: list[Future], contrasts: sp.csr_matrix, 
         part = contrasts[start:stop]
         needed = np.unique(part.indices)
         taken = rows.pick(getitem, needed, V)[1]
-        local = sp.csr_matrix(
-            (part.data, np.searchsorted(needed, part.indices), part.indptr), shape=(stop - start, len(needed))
-        )
-        found.append(rows.submit(_mix, local, taken, rank, at=rows.places[len(found)]))
+        found.append(rows.submit(_mix, part[:, needed], taken, rank, at=rows.places[len(found)]))
         if len(found) >= at_once:
-            gather(rows.client, [rows.submit(_done, found[-at_once])])
+            gather(rows.client, [rows.submit(np.shape, found[-at_once])])  # wait for it
     return found
-
-
-def _done(_: Any) -> None:
-    """Do nothing; the client waits for the task."""
 
 
 def _mix(contrasts: sp.csr_matrix, taken: list[NDArray], rank: int) -> NDArray:

@@ -23,12 +23,8 @@ def embed(X: Any, components: NDArray) -> da.Array:
     X = whole_rows(X)
     transposed = _send(active_client(), np.ascontiguousarray(components.T))
     dtype = np.result_type(X.dtype if np.issubdtype(X.dtype, np.floating) else np.float64, np.float32)
-    work = dask.delayed(_embed, pure=False)
-    parts = [
-        da.from_delayed(work(block, transposed, dtype), (size, len(components)), dtype)
-        for block, size in zip(X.to_delayed().ravel(), X.chunks[0], strict=True)
-    ]
-    return da.concatenate(parts)
+    chunks = X.chunks[0], (len(components),)
+    return X.map_blocks(_embed, transposed, dtype, chunks=chunks, meta=np.empty((0, 0), dtype))
 
 
 def _send(client: Client, array: NDArray) -> Future:

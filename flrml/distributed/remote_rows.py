@@ -6,7 +6,8 @@ scheduler can recompute anything that a dead worker held.
 
 import functools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -17,7 +18,7 @@ from distributed import Client, Future, futures_of
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_n_features
 
-from flrml.distributed.cluster import active_client, gather, wait_for_worker
+from flrml.distributed.cluster import active_client, gather, wait_for_worker, without_work_stealing
 from flrml.distributed.stored import StoredRows, open_together, opened
 from flrml.metric import LowRankMetric
 from flrml.ridge.scaling import squares_of
@@ -30,6 +31,7 @@ from flrml.rows import (
     is_dask,
     is_sparse,
     largest_value,
+    n_bytes,
     take_rows,
 )
 
@@ -59,7 +61,8 @@ class RemoteRows:
         dtype = np.dtype(X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
         delayed = X.to_delayed().ravel().tolist()
         holders = client.who_has(futures_of(X)) if futures_of(X) else {}
-        rows = cls(client, [_holder(holders, part.key) for part in delayed], [], [], X.shape, dtype, [])
+        places = [next(iter(holders.get(part.key, ())), "") for part in delayed]
+        rows = cls(client, places, [], [], X.shape, dtype, [])
         rows.rebalance()
         loaded: dict[int, Future] = {}
         for worker in rows.workers:  # in one call per worker, as a call walks through the whole graph
@@ -79,6 +82,18 @@ class RemoteRows:
         bounds = np.cumsum([0, *(shape[0] for shape, _ in found)]).tolist()
         spans = [[span] for span in pairwise(bounds)]
         return replace(rows, futures=[[block] for block in usual], spans=spans, shape=(bounds[-1], X.shape[1]))
+
+    @classmethod
+    @contextmanager
+    def for_fit(cls, model: LowRankMetric, X: Any, *, reset: bool = True) -> Iterator["RemoteRows"]:
+        """Load the rows to fit an estimator to, and check their shape; meanwhile, tasks stay with their rows."""
+        with without_work_stealing(active_client()):
+            rows, name = cls.load(X), type(model).__name__
+            n = rows.shape[0]
+            if n < 3:
+                raise ValueError(f"Found array with {n} sample(s) while a minimum of 3 is required by {name}.")
+            _check_n_features(model, rows, reset=reset)
+            yield rows
 
     def by_thread(self) -> "RemoteRows":
         """Return the same rows in one portion per thread of each worker.
@@ -118,13 +133,6 @@ class RemoteRows:
     def summary(self) -> "Summary":
         """Facts about the rows."""
         return gather(self.client, [self.sum_future(self.map(_summarize, self.futures))])[0]
-
-    def check(self, model: LowRankMetric, *, reset: bool = True) -> None:
-        """Check the shape of X like an estimator in memory, and set its number of features."""
-        n, name = self.shape[0], type(model).__name__
-        if n < 3:
-            raise ValueError(f"Found array with {n} sample(s) while a minimum of 3 is required by {name}.")
-        _check_n_features(model, self, reset=reset)
 
     def check_values(self) -> None:
         """Raise ValueError if a value is not finite, or too large or small to be squared."""
@@ -199,23 +207,18 @@ class RemoteRows:
 
     def sum_future(self, parts: list[Future]) -> Future:
         """Sum one array per portion; every worker adds those of its portions and sends one array."""
-        return self._added(self.sums_by_worker(parts))
+        return self._added(self.sums_by_worker(parts), 1)[0]
 
     def sums_by_worker(self, parts: list[Future]) -> list[Future]:
         """Return partial sums of one array per portion, at most one per worker."""
         by_worker: dict[str, list[Future]] = {}
         for place, part in zip(self.places, parts, strict=True):
             by_worker.setdefault(place, []).append(part)
-        return self._added_but_few([self._added(sums, place) for place, sums in by_worker.items()])
+        return self._added([self._added(sums, 1, place)[0] for place, sums in by_worker.items()], FAN_IN)
 
-    def _added(self, parts: list[Future], at: str | None = None) -> Future:
-        """Sum by a tree of tasks, so that few arrays are in memory at once."""
-        parts = self._added_but_few(parts, at)
-        return self.submit(add_up, parts, at=at) if len(parts) > 1 else parts[0]
-
-    def _added_but_few(self, parts: list[Future], at: str | None = None) -> list[Future]:
-        """Sum until one task can add the rest."""
-        while len(parts) > FAN_IN:
+    def _added(self, parts: list[Future], most: int, at: str | None = None) -> list[Future]:
+        """Sum until there are at most so many, by a tree of tasks, so that few arrays are in memory at once."""
+        while len(parts) > most:
             groups = [parts[first : first + FAN_IN] for first in range(0, len(parts), FAN_IN)]
             parts = [self.submit(add_up, group, at=at) for group in groups]
         return parts
@@ -280,12 +283,6 @@ class Summary:
         )
 
 
-def _holder(holders: Mapping[Any, Any], key: Any) -> str:
-    """Return a worker that has the key in memory, or an empty string."""
-    found = holders.get(key) or holders.get(str(key)) or ("",)
-    return next(iter(found))
-
-
 def identity(value: Any) -> Any:
     """Return the value; a task that copies it to a worker."""
     return value
@@ -341,7 +338,7 @@ def _describe(block: Any, dtype: np.dtype) -> tuple[tuple[int, ...], bool]:
 
 
 def _convert(block: Any, dtype: np.dtype) -> Any:
-    return check_rows(block[:] if isinstance(block, StoredRows) else block).astype(dtype, copy=False)
+    return check_rows(block).astype(dtype, copy=False)
 
 
 def _wrap(blocks: list[Any], operator: Callable[[Any], Any]) -> Any:
@@ -356,12 +353,8 @@ def _summarize(blocks: list[Any]) -> Summary:
 
 
 def _summarize_block(X: Any) -> Summary:
-    if not is_sparse(X):
-        nnz, n_bytes = X.size, X.nbytes
-    else:
-        nnz = X.nnz
-        n_bytes = X.stored.nbytes if isinstance(X, BinaryRows) else X.data.nbytes + X.indices.nbytes
-    return Summary(squares_of(X) * X.shape[0], largest_value(X), nnz, n_bytes)
+    nnz = X.nnz if is_sparse(X) else X.size
+    return Summary(squares_of(X) * X.shape[0], largest_value(X), nnz, n_bytes(X))
 
 
 def _take(blocks: list[Any], numbers: NDArray) -> Any:

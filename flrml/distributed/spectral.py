@@ -9,7 +9,6 @@ As in :mod:`flrml.spectrum`, the shape of X decides how it is found:
   workers; sums of D × 256 and of (r + 100)² are communicated.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -53,7 +52,7 @@ class RemoteSpectrum(Spectrum):
         return self.X.sum(self.X.map(_lift, self.X.futures, left, self.X.scatter(B)))
 
     def collect(self, fingerprint: str) -> Spectrum:
-        """Return the same on the client, which must have room for n × r numbers."""
+        """Return the same on the client, which must have room for n × r numbers, with the digest of the rows."""
         client = self.X.client
         basis = self.basis if self.basis is not None else np.concatenate(gather(client, self.V))
         dual = None if self.dual is None else np.concatenate(gather(client, self.dual))
@@ -86,18 +85,6 @@ def decompose(
     values, basis = values[:kept].astype(rows.dtype), signed(basis, column_signs(basis[:, :kept]), rows.dtype)
     V = _left_vectors(rows, basis, values, side)
     return RemoteSpectrum(values, basis, side, None, "", settings, rows, V)
-
-
-def decompose_stored(
-    X: Any, max_rank: int, *, operator: Callable[[Any], Any] | None, smallest: float, seed: int, fingerprint: str
-) -> Spectrum:
-    """Decompose a dask array through a class of operators, or as it is, with the result on the client.
-
-    ``fingerprint`` is the digest of the same rows on disk; for the other parameters see :func:`flrml.decompose`.
-    """
-    rows = RemoteRows.load(X).through(operator)
-    found = decompose(rows, max_rank, smallest=smallest, random=np.random.RandomState(seed))
-    return found.collect(fingerprint)
 
 
 def from_spectrum(rows: RemoteRows, spectrum: Spectrum) -> RemoteSpectrum:

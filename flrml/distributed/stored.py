@@ -14,15 +14,13 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from dask.array.core import concatenate_lookup
-from dask.sizeof import sizeof
 from distributed import get_worker
 
 from flrml.datasets import store
 from flrml.datasets.encoders.rows import unit_rows
 from flrml.datasets.meta import describe
 from flrml.files import write_json
-from flrml.rows import BinaryRows, RowOperator, is_sparse, row_blocks
-from flrml.rows.layout import ROW_BLOCK_BYTES
+from flrml.rows import BinaryRows, RowOperator, is_sparse, large_arrays, row_blocks
 
 TOGETHER_BYTES = 256 * 2**20  # largest neighbouring blocks that are read as one
 
@@ -62,7 +60,7 @@ class StoredRows:
         if not is_sparse(X):
             return self.shape[0] * self.shape[1] * self.dtype.itemsize
         entries = int(X.indptr[self.stop] - X.indptr[self.start])
-        return entries * (X.stored.itemsize if isinstance(X, BinaryRows) else X.indices.itemsize + X.data.itemsize)
+        return entries * sum(array.itemsize for array in large_arrays(X))
 
     def __getitem__(self, key: Any) -> Any:
         """Return rows in memory, dense or CSR; a second index takes columns."""
@@ -83,16 +81,10 @@ def _open_once(path: str) -> Any:
 
 def _release_pages(X: Any) -> None:
     """Release pages of files that were read before: a worker's memory limit counts them."""
-    arrays = (X.stored,) if isinstance(X, BinaryRows) else (X.indices, X.data) if is_sparse(X) else (X,)
-    for array in arrays:
+    for array in large_arrays(X):
         pages = getattr(array, "_mmap", None)
         if pages is not None and hasattr(mmap, "MADV_DONTNEED"):
             pages.madvise(mmap.MADV_DONTNEED)
-
-
-@sizeof.register(StoredRows)
-def _size_in_memory(_: StoredRows) -> int:
-    return 256
 
 
 def _joined(parts: list, axis: int = 0) -> Any:
@@ -166,8 +158,7 @@ def open_split(path: str | os.PathLike, rows_per_block: int | None = None) -> tu
     X, y = store.open_split(folder)
     n, n_columns = X.shape
     if rows_per_block is None:
-        first = next(row_blocks(X, ROW_BLOCK_BYTES), slice(0, n))
-        bounds = _equal_blocks(X, -(-n // max(1, first.stop - first.start)))
+        bounds = _equal_blocks(X, len(list(row_blocks(X))))
     else:
         bounds = [*range(0, n, rows_per_block), n]
     chunks = tuple(stop - start for start, stop in pairwise(bounds))

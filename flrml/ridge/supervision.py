@@ -24,7 +24,7 @@ from flrml.folds import (
 from flrml.neighbors import largest, majority_vote, nearest
 from flrml.ridge.pairs import blocks_of, dots, inside_margin
 from flrml.rows import normalize, take_rows
-from flrml.triplets import contrast_matrix, triplet_counts
+from flrml.triplets import contrast_matrix
 
 Search = Callable[..., tuple[NDArray, NDArray]]  # such as flrml.neighbors.nearest
 
@@ -208,7 +208,7 @@ class Triplets(Supervision):
         self.triplets, self.n = triplets, n
         self.groups = number_groups(groups, n)
         self.n_groups = int(self.groups.max(initial=-1)) + 1
-        self._contrasts = contrast_matrix(*triplet_counts(triplets, n))
+        self._contrasts = contrast_matrix(triplets, n)
 
     def combine_classes(self, Q: NDArray) -> NDArray:
         """Raise: triplets do not name classes."""

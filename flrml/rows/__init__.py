@@ -17,6 +17,8 @@ from flrml.rows.layout import (
     in_float64,
     is_dask,
     is_sparse,
+    large_arrays,
+    n_bytes,
     occurring_columns,
     on_disk,
     row_blocks,

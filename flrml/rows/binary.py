@@ -74,7 +74,7 @@ class BinaryRows:
             indptr, indices = np.asarray(indptr), np.asarray(indices)
             _check_bounds(indptr, indices, "indices")
             _check_ascending(indptr, indices, indices + 1, n_columns)
-        self.indptr, self.indices, self.dtype = indptr, indices, np.dtype(dtype)
+        self.indptr, self.dtype = indptr, np.dtype(dtype)
         self.stored = indices  # the large array: column numbers, or runs
         self.shape = (len(indptr) - 1, int(n_columns))
 
@@ -127,9 +127,8 @@ class BinaryRows:
         if isinstance(rows, slice):
             start, stop, step = rows.indices(self.shape[0])
             if step == 1:
-                stop = max(start, stop)
-                bounds = np.asarray(self.indptr[start : stop + 1], dtype=np.int64)
-                return np.array(self.stored[bounds[0] : bounds[-1]]), bounds - bounds[0]
+                part = self.view(start, max(start, stop))
+                return np.array(part.stored), part.indptr
             rows = np.arange(start, stop, step)
         rows = np.asarray(rows)
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64).ravel()
@@ -185,8 +184,7 @@ class RunRows(BinaryRows):
             if len(runs) and (lengths.min() < 1 or (starts % SEGMENT + lengths).max() > SEGMENT):
                 raise ValueError(f"runs must not be empty or cross a multiple of {SEGMENT} columns; use find_runs")
             _check_ascending(indptr, starts, starts + lengths, n_columns)
-        self.indptr, self.stored, self.dtype = indptr, runs, np.dtype(dtype)
-        self.shape = (len(indptr) - 1, int(n_columns))
+        super().__init__(indptr, runs, n_columns, dtype, check=False)
         self._nnz = nnz
 
     @property
@@ -224,7 +222,7 @@ class RunRows(BinaryRows):
         """
         runs, indptr = self._gather(rows)
         starts, lengths = decode(runs)
-        values = _unit_values(_sums_of_rows(lengths, indptr), 1, self.dtype)
+        values = _unit_values(_sums_of_rows(lengths, indptr), self.dtype)
         shape = (len(values), -(-self.shape[1] // TILE))
         tiles = sp.csr_matrix((runs.view(np.int32), starts // TILE, indptr), shape=shape).tocsc()
         return values, self._parts(tiles)
@@ -284,40 +282,31 @@ def are_runs(runs: NDArray, n_columns: int) -> bool:
 
 
 def n_sums(n_columns: int) -> int:
-    """Return the number of rows of U: one for each column, and one of zeros for each segment."""
-    return n_columns + -(-n_columns // SEGMENT)
+    """Return the number of rows of U: for each segment, the last one filled up, one of zeros and its columns."""
+    return -(-n_columns // SEGMENT) * (SEGMENT + 1)
 
 
 def running_sums(B: NDArray) -> NDArray:
     """Return U B: for each segment of the rows of B a row of zeros, then the sums of its rows up to each."""
     n_columns, width = B.shape
-    whole = n_columns // SEGMENT
+    whole, rest = divmod(n_columns, SEGMENT)
     out = np.zeros((n_sums(n_columns), width), dtype=B.dtype)
-    segments = _whole_segments(out, whole)
-    segments[:, 1:] = B[: whole * SEGMENT].reshape(whole, SEGMENT, width)
+    segments = out.reshape(-1, SEGMENT + 1, width)
+    segments[:whole, 1:] = B[: whole * SEGMENT].reshape(whole, SEGMENT, width)
+    segments[whole:, 1 : rest + 1] = B[whole * SEGMENT :]
     for row in range(2, SEGMENT + 1):
         segments[:, row] += segments[:, row - 1]
-    np.cumsum(B[whole * SEGMENT :], axis=0, out=out[whole * (SEGMENT + 1) + 1 :])
     return out
 
 
 def running_sums_transposed(S: NDArray, n_columns: int) -> NDArray:
     """Return Uᵀ S, computed in place: sums from each row of a segment to its end."""
-    whole = n_columns // SEGMENT
-    segments, rest = _whole_segments(S, whole), S[whole * (SEGMENT + 1) :]
+    segments = S.reshape(-1, SEGMENT + 1, S.shape[1])
     for row in range(SEGMENT - 1, 0, -1):
         segments[:, row] += segments[:, row + 1]
-    for row in range(len(rest) - 2, 0, -1):
-        rest[row] += rest[row + 1]
-    for number, start in enumerate(range(0, n_columns, SEGMENT)):
-        stop = min(start + SEGMENT, n_columns)
-        S[start:stop] = S[start + number + 1 : stop + number + 1]  # overwrites only rows that were read
+    for number, segment in enumerate(segments):
+        S[number * SEGMENT : (number + 1) * SEGMENT] = segment[1:]  # overwrites only rows that were read
     return S[:n_columns]
-
-
-def _whole_segments(S: NDArray, number: int) -> NDArray:
-    """Return the first rows of a matrix with the rows of U, by segment."""
-    return S[: number * (SEGMENT + 1)].reshape(number, SEGMENT + 1, S.shape[1])
 
 
 def _sums_of_rows(values: NDArray, indptr: NDArray) -> NDArray:
@@ -325,12 +314,12 @@ def _sums_of_rows(values: NDArray, indptr: NDArray) -> NDArray:
     return np.diff(np.concatenate(([0], np.cumsum(values, dtype=np.int64)))[indptr])
 
 
-def _unit_values(counts: NDArray, repeats: NDArray | int, dtype: Any) -> NDArray:
-    """Return 1/√p for each row with p ones, repeated."""
-    return np.repeat((1 / np.sqrt(np.maximum(counts, 1))).astype(dtype), repeats)
+def _unit_values(counts: NDArray, dtype: Any) -> NDArray:
+    """Return 1/√p for each row with p ones."""
+    return (1 / np.sqrt(np.maximum(counts, 1))).astype(dtype)
 
 
 def _unit_csr(indices: NDArray, indptr: NDArray, n_columns: int, dtype: Any) -> sp.csr_matrix:
     counts = np.diff(indptr)
-    values = _unit_values(counts, counts, dtype)
+    values = np.repeat(_unit_values(counts, dtype), counts)
     return sp.csr_matrix((values, indices, indptr), shape=(len(counts), n_columns))

@@ -67,6 +67,18 @@ def is_sparse(X: Any) -> bool:
     return sp.issparse(X) or isinstance(X, BinaryRows)
 
 
+def large_arrays(X: Any) -> list[NDArray]:
+    """Return the arrays of dense rows, a CSR matrix or BinaryRows whose size grows with the number of values."""
+    if isinstance(X, BinaryRows):
+        return [X.stored]
+    return [X.indices, X.data] if sp.issparse(X) else [X]
+
+
+def n_bytes(X: Any) -> int:
+    """Return the bytes that the values of X take where they are."""
+    return sum(array.nbytes for array in large_arrays(X))
+
+
 def on_disk(X: Any) -> bool:
     """Return whether the values of X lie in a memory map, so that reading them all is expensive."""
     array = X.stored if isinstance(X, BinaryRows) else getattr(X, "indices", None) if sp.issparse(X) else X

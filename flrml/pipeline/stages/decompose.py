@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+import numpy as np
+
 from flrml.files import PathLike, write_json
 from flrml.pipeline.stages.inputs import connection, load_rows
 from flrml.pipeline.stages.provenance import provenance
@@ -32,18 +34,13 @@ def decompose_dataset(
     if scheduler is None:
         spectrum = decompose(rows, max_rank, smallest=smallest, random_state=seed)
     else:
-        from flrml.distributed import decompose_stored
+        from flrml import distributed
 
         with connection(scheduler) as open_rows:
-            blocks = open_rows(Path(data) / "train")[0]
-            spectrum = decompose_stored(
-                blocks,
-                max_rank,
-                operator=operator,
-                smallest=smallest,
-                seed=seed,
-                fingerprint=fingerprint(rows),
-            )
+            blocks = distributed.RemoteRows.load(open_rows(Path(data) / "train")[0]).through(operator)
+            random = np.random.RandomState(seed)
+            found = distributed.decompose(blocks, max_rank, smallest=smallest, random=random)
+            spectrum = found.collect(fingerprint(rows))
     seconds = time.perf_counter() - start
     spectrum.save(out)
     record = {"seconds": seconds, "rank": spectrum.rank, "kind": kind, **spectrum.settings, "made_by": provenance()}

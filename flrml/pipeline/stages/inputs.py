@@ -11,7 +11,7 @@ from flrml.datasets.store import open_split
 from flrml.exceptions import SpectrumError
 from flrml.files import PathLike, set_aside
 from flrml.reference.centering import CenteredRows
-from flrml.rows import BinaryRows, on_disk
+from flrml.rows import BinaryRows, n_bytes, on_disk
 from flrml.spectrum import Spectrum
 
 IN_MEMORY_BYTES = 4 * 2**30
@@ -23,10 +23,8 @@ def load_rows(path: PathLike) -> tuple[Any, NDArray]:
     if isinstance(X, BinaryRows):
         if X.nnz * 8 < IN_MEMORY_BYTES:
             X = X[:]  # with its values in memory, products need not compute them each time
-    elif on_disk(X):
-        size = X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes + X.indices.nbytes
-        if size < IN_MEMORY_BYTES:
-            X = np.array(X) if isinstance(X, np.ndarray) else X.copy()
+    elif on_disk(X) and n_bytes(X) < IN_MEMORY_BYTES:
+        X = np.array(X) if isinstance(X, np.ndarray) else X.copy()
     return X, np.array(y)
 
 

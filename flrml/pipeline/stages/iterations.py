@@ -58,10 +58,8 @@ def follow_methods(
             model = fit(method, callback=lambda model: accuracies.append(rows.accuracy(model)))
             return {"accuracies": accuracies, "objective": np.asarray(model.history_, dtype=float).tolist()}
 
-        def by_retraction() -> list[float]:
-            model = RetractedFLRML(**run["parameters"]["flrml"] | {"random_state": run["seed"], "tol": 0})
-            return model.fit(rows.X, triplets=drawn, spectrum=bound["plain"]).history_.tolist()
-
+        retracted = RetractedFLRML(**run["parameters"]["flrml"] | {"random_state": run["seed"], "tol": 0})
+        retracted.fit(rows.X, triplets=drawn, spectrum=bound["plain"])
         chosen = fit("flrml-ridge")
         form = {"within": chosen.within_, "local": chosen.local_, "scale": chosen.scale_}
         rounds = [fit("flrml-ridge", ridge=chosen.ridge_, **form, rounds=number) for number in ROUNDS]
@@ -77,7 +75,7 @@ def follow_methods(
                     "choice": form | {"ridge": chosen.ridge_, "rounds": chosen.n_rounds_},
                 }
             },
-            "retraction": by_retraction(),
+            "retraction": retracted.history_.tolist(),
             "ridges": [[g, rows.accuracy(model)] for g, model in by_ridge],
         }
 
