@@ -139,8 +139,8 @@ class Spectrum:
         write_arrays(path, meta, **arrays)
 
     @classmethod
-    def load(cls, path: PathLike, X: Any = None, **settings: Any) -> "Spectrum":
-        """Read a file that :meth:`save` wrote; a damaged file or one for other data or settings is refused.
+    def load(cls, path: PathLike, X: Any = None) -> "Spectrum":
+        """Read a file that :meth:`save` wrote; a damaged file or one for other data is refused.
 
         Parameters
         ----------
@@ -148,8 +148,6 @@ class Spectrum:
             The file.
         X : data, optional
             Bind to these data; they must be those that the spectrum was made from.
-        **settings
-            Settings that the spectrum must have been made with, such as ``max_rank=3000``.
         """
         try:
             meta, arrays = read_arrays(path)
@@ -158,12 +156,6 @@ class Spectrum:
         intact = meta.get("format") == FORMAT and meta.get("digest") == _digest(arrays)
         if not intact:
             raise SpectrumError(f"{path} is damaged or of another format: delete it and run again")
-        for name, wanted in settings.items():
-            found = meta["settings"].get(name)
-            if found != wanted:
-                raise SpectrumError(
-                    f"{path} was made with {name}={found!r}, wanted {name}={wanted!r}: decompose again"
-                )
         spectrum = cls(
             arrays["singular_values"],
             arrays["basis"],

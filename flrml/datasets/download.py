@@ -25,7 +25,7 @@ CHUNK = 2**16
 RETRIED_STATUS = {408, 425, 429, 500, 502, 503, 504}
 
 
-def download(wanted: RemoteFile, folder: Path, progress: bool | None = None) -> Path:
+def download(wanted: RemoteFile, folder: Path) -> Path:
     """Download a file into ``folder``; it appears only when it is complete and its sha256 is right.
 
     An interrupted download is kept as ``.name.part`` and the next attempt resumes it.
@@ -40,7 +40,7 @@ def download(wanted: RemoteFile, folder: Path, progress: bool | None = None) -> 
                 known_hash=f"sha256:{wanted.sha256}" if wanted.sha256 else None,
                 fname=target.name,
                 path=target.parent,
-                downloader=_ResumingDownloader(target.with_name(f".{target.name}.part"), progress),
+                downloader=_ResumingDownloader(target.with_name(f".{target.name}.part")),
             )
         except _Refused as error:
             raise DatasetError(f"{wanted.name}: {wanted.url} answers {error}; {remedy}") from error
@@ -64,8 +64,8 @@ class _Refused(Exception):
 class _ResumingDownloader:
     """Downloader for pooch that resumes an interrupted download."""
 
-    def __init__(self, part: Path, progress: bool | None):
-        self.part, self.progress = part, progress
+    def __init__(self, part: Path):
+        self.part = part
         # ETag or date of the file that the part belongs to.
         self.version = part.with_suffix(".version")
 
@@ -109,7 +109,7 @@ class _ResumingDownloader:
 
     def _receive(self, response: Any, done: int, total: int | None) -> None:
         name = self.part.name.removeprefix(".").removesuffix(".part")
-        bar = progress_bar(self.progress, total=total, initial=done, unit="B", unit_scale=True, desc=name)
+        bar = progress_bar(total=total, initial=done, unit="B", unit_scale=True, desc=name)
         with open(self.part, "ab" if done else "wb") as file, bar:
             for chunk in response.iter_content(CHUNK):
                 file.write(chunk)

@@ -51,12 +51,11 @@ class RawFiles:
     folder ``downloads`` in the first of ``folder`` and ``raw`` that is writable.
     """
 
-    def __init__(self, folder: str | os.PathLike | None = None, progress: bool | None = None):
+    def __init__(self, folder: str | os.PathLike | None = None):
         candidates = [folder, os.environ.get("FLRML_RAW_DIR"), "raw"]
         self.folders = list(dict.fromkeys(Path(path).absolute() for path in candidates if path))
         wanted, spare = Path(folder or "raw").absolute(), Path("raw").absolute()
         self.download_folder = (wanted if _is_writable(wanted) else spare) / DOWNLOADS
-        self.progress = progress
         self.used: dict[str, str] = {}
         self._keys: dict[Path, str] = {}
         self._unverified: list[str] = []
@@ -76,7 +75,7 @@ class RawFiles:
         if path is None:
             from flrml.datasets.download import download  # needs the extra `data`
 
-            path = download(wanted, self.download_folder, self.progress)
+            path = download(wanted, self.download_folder)
         sha256 = self.record(path)
         if wanted.sha256 is None:
             self._unverified.append(wanted.name)
@@ -125,10 +124,9 @@ class RawFiles:
         return lines
 
 
-def progress_bar(progress: bool | None, **settings: Any) -> Any:
-    """Return a tqdm bar: drawn, hidden, or drawn only on a terminal if ``progress`` is None."""
-    tqdm = require("tqdm", extra="data", needed_by="prepare").tqdm
-    return tqdm(disable=None if progress is None else not progress, **settings)
+def progress_bar(**settings: Any) -> Any:
+    """Return a tqdm bar, which is drawn on a terminal only."""
+    return require("tqdm", extra="data", needed_by="prepare").tqdm(disable=None, **settings)
 
 
 def _pin(path: Path, sha256: str, url: str) -> None:

@@ -34,7 +34,6 @@ def prepare(
     raw_dir: str | os.PathLike | None = None,
     seed: int = 0,
     n_jobs: int = 1,
-    progress: bool | None = None,
 ) -> dict:
     """Prepare a data set: load or generate the raw data, split, encode as rows, write.
 
@@ -54,8 +53,6 @@ def prepare(
         Seed of hold-outs, subsamples and procedural models.
     n_jobs : int, default 1
         Number of processes that compute voxels; the result does not depend on it.
-    progress : bool, optional
-        Whether to draw progress bars; None draws them on a terminal only.
 
     Returns
     -------
@@ -79,12 +76,12 @@ def prepare(
     with store.dataset_folder(out) as folder:
         scratch = folder / "scratch"
         scratch.mkdir()
-        raw = RawFiles(raw_dir, progress)
+        raw = RawFiles(raw_dir)
         loaded = dataset.load(Request(raw, resolved, scratch, seed, n_jobs))
         names, selections = _select(name, loaded, resolved, seed)
         encoder = _fit_encoder(loaded, selections["train"], resolved)
         encoder.save(folder / FILE)
-        splits = _write(folder, selections, names, encoder, progress)
+        splits = _write(folder, selections, names, encoder)
         shutil.rmtree(scratch)
         meta = describe(
             dataset.name,
@@ -222,12 +219,11 @@ def _write(
     selections: dict[str, _Selection],
     names: list[str],
     encoder: RowsEncoder,
-    progress: bool | None,
 ) -> dict[str, dict]:
     assert encoder.n_columns is not None
     splits = {}
     for split, selection in selections.items():
-        bar = progress_bar(progress, total=len(selection.rows), unit=" rows", desc=split)
+        bar = progress_bar(total=len(selection.rows), unit=" rows", desc=split)
         with store.SplitWriter(folder / split, encoder.layout, encoder.n_columns) as writer, bar:
             for block in selection.encoded(encoder):
                 writer.append(block)

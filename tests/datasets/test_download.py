@@ -91,7 +91,7 @@ def server(monkeypatch):
 
 
 def get(server, folder, sha256=SHA256):
-    return download(RemoteFile("file.bin", server.url, sha256), folder, progress=False)
+    return download(RemoteFile("file.bin", server.url, sha256), folder)
 
 
 def test_a_good_file_arrives(server, tmp_path):
@@ -103,7 +103,7 @@ def test_a_good_file_arrives(server, tmp_path):
 
 def test_a_file_of_a_folder_arrives_in_that_folder(server, tmp_path):
     server.answers = [cut, whole]
-    path = download(RemoteFile("set/file.bin", server.url, SHA256), tmp_path / "raw", progress=False)
+    path = download(RemoteFile("set/file.bin", server.url, SHA256), tmp_path / "raw")
     assert path == tmp_path / "raw/set/file.bin"
     assert os.listdir(path.parent) == ["file.bin"]
     assert RawFiles(tmp_path).find("set/file.bin") == path

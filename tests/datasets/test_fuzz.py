@@ -197,7 +197,7 @@ def test_mutated_files_give_a_dataset_error_or_a_data_set(tmp_path, what):
         options = {"train": name, **options}
 
     def run():
-        prepare(dataset, tmp_path / "out", options=options, raw_dir=raw, progress=False)
+        prepare(dataset, tmp_path / "out", options=options, raw_dir=raw)
 
     run()  # the whole file is fine
     rng = np.random.default_rng([SEED, sum(what.encode())])
@@ -305,5 +305,5 @@ def test_special_files_give_a_dataset_error(tmp_path, what, kind):
     special_file(kind, tmp_path / name)
     if dataset == "mine":
         options = {"train": name, **options}
-    fine = survives(lambda: prepare(dataset, tmp_path / "out", options=options, raw_dir=tmp_path, progress=False))
+    fine = survives(lambda: prepare(dataset, tmp_path / "out", options=options, raw_dir=tmp_path))
     assert not fine
