@@ -41,8 +41,6 @@ class SearchPolicy:
         Largest number of validation rows of all folds.
     max_reference_rows : int
         Largest number of training rows among which the neighbours of validation rows are found.
-    max_cosine_validation_rows, max_cosine_reference_rows : int
-        The same for the cosine of X, which is expensive.
     cosine_error_ratio : float
         Discriminants whose error is below this multiple of the error of the cosine of X are taken without trying
         the unsupervised form.
@@ -61,8 +59,6 @@ class SearchPolicy:
     enough_validation_groups: int = ENOUGH_VALIDATION_GROUPS
     max_validation_rows: int = MAX_VALIDATION_ROWS
     max_reference_rows: int = 2000
-    max_cosine_validation_rows: int = 400
-    max_cosine_reference_rows: int = 2000
     cosine_error_ratio: float = 1 / 4
 
     def forms(self, new_classes: bool) -> list[Form]:

@@ -72,8 +72,8 @@ class Trial:
 class Fold:
     """Training rows and validation rows, and the solutions of candidates on the training rows.
 
-    ``parts`` are the numbers of the training rows and of the validation rows, in one of ``n_folds``. The other
-    parameters are those of :func:`select`.
+    ``parts`` are the numbers of the training rows and of the validation rows. The other parameters are those of
+    :func:`select`.
     """
 
     def __init__(
@@ -85,21 +85,15 @@ class Fold:
         settings: Settings,
         policy: SearchPolicy,
         random: np.random.RandomState,
-        n_folds: int,
     ):
-        train, validation = parts
+        train, self.validation = parts
         self.X, self.scaled, self.supervision, self.settings = X, scaled, supervision, settings
         self._train, self._subset = train, supervision.subset(train)
         most = 0 if supervision.new_classes else policy.max_reference_rows  # new classes are searched by themselves
-        self.all = (draw_at_most(most, train, random), validation)
-        self.sample = (
-            draw_at_most(policy.max_cosine_reference_rows, self.all[0], random),
-            draw_at_most(policy.max_cosine_validation_rows // n_folds, validation, random),
-        )
+        self.reference = draw_at_most(most, train, random)
         self.seed = random.randint(2**31)
         # A cache of functools would refer back to the fold, which would then keep what workers hold for it.
         self._solvers: dict[Basis, Solver] = {}
-        self._maps: dict[Candidate, NDArray] = {}
 
     def solver(self, basis: Basis) -> Solver:
         """Return the solver of the candidates of a basis."""
@@ -110,21 +104,16 @@ class Fold:
             )
         return self._solvers[basis]
 
-    def solve(self, candidate: Candidate) -> NDArray:
-        """Return the map of a candidate on the images."""
-        if candidate not in self._maps:
-            C = self.solver(candidate.basis).solve(candidate, np.random.RandomState(self.seed))[0]
-            self._maps[candidate] = C.astype(self.X.dtype)
-        return self._maps[candidate]
-
-    def evaluate(self, candidate: Candidate | None, *, sample: bool) -> tuple[NDArray, NDArray]:
+    def evaluate(self, candidate: Candidate | None) -> tuple[NDArray, NDArray]:
         """Evaluate a candidate, or the cosine of X if it is None; see ``Supervision.evaluate``."""
-        rows, validation = self.sample if sample else self.all
+        rows, validation = self.reference, self.validation
         if candidate is None:
             search = self.X.nearest if is_remote(self.X) else nearest
             Y, Y_validation = take_rows(self.X, rows), take_rows(self.X, validation)
             return self.supervision.evaluate(Y, rows, Y_validation, validation, search)
-        images, C = self.solver(candidate.basis).subspace.images, self.solve(candidate)
+        solver = self.solver(candidate.basis)
+        images, C = solver.subspace.images, solver.solve(candidate, np.random.RandomState(self.seed))[0]
+        C = C.astype(self.X.dtype)
         return self.supervision.evaluate(images[rows] @ C, rows, images[validation] @ C, validation)
 
 
@@ -134,39 +123,28 @@ class Selection:
     def __init__(self, folds: list[Fold], report: Callable[[Trial], None]):
         self.folds, self.report = folds, report
         self.trials: list[Trial] = []
-        self._by_sample: dict[Candidate | None, NDArray] = {}
 
     def score(self, candidates: Iterable[Candidate]) -> list[Trial]:
         """Evaluate candidates on the validation rows."""
         scored = []
         for candidate in candidates:
-            fold_scores, decisions = self._evaluate(candidate, False)
+            fold_scores, decisions = self._evaluate(candidate)
             scored.append(Trial(candidate, mean(decisions), standard_error(decisions), fold_scores, decisions))
             self.report(scored[-1])
         self.trials.extend(scored)
         return scored
 
-    def error_rate(self, candidate: Candidate | None) -> float:
-        """Return the error rate of a candidate on the sample; None is the cosine of X."""
-        decisions = self._sample_decisions(candidate)
-        return float(1 - decisions.mean()) if len(decisions) else 0.0
+    @functools.cached_property
+    def cosine(self) -> NDArray:
+        """The decisions of the cosine of X."""
+        return self._evaluate(None)[1]
 
-    def loss(self, candidate: Candidate) -> float:
-        """Return by how many standard errors a candidate is worse than the cosine of X on the sample."""
-        loss = self._sample_decisions(None) - self._sample_decisions(candidate)
-        return float(loss.mean() / max(standard_error(loss), np.finfo(np.float64).tiny)) if len(loss) else 0.0
-
-    def _sample_decisions(self, candidate: Candidate | None) -> NDArray:
-        if candidate not in self._by_sample:
-            self._by_sample[candidate] = self._evaluate(candidate, True)[1]
-        return self._by_sample[candidate]
-
-    def _evaluate(self, candidate: Candidate | None, sample: bool) -> tuple[NDArray, NDArray]:
+    def _evaluate(self, candidate: Candidate | None) -> tuple[NDArray, NDArray]:
         """Return the scores of the folds, and those of the groups, with the mean of all rows.
 
         Rows of one group are not independent, so the standard error is that of the means of groups.
         """
-        found = [fold.evaluate(candidate, sample=sample) for fold in self.folds]
+        found = [fold.evaluate(candidate) for fold in self.folds]
         scores, group = (np.concatenate(parts) for parts in zip(*found, strict=True))
         _, number, size = np.unique(group, return_inverse=True, return_counts=True)
         decisions = np.bincount(number, scores) * (len(size) / max(size.sum(), 1))
@@ -202,12 +180,12 @@ def select(
         enough_groups=np.inf if known.new_classes else policy.enough_validation_groups,
         max_rows=policy.max_validation_rows,
     )
-    folds = [Fold(searched, scaled, known, pair, settings, policy, random, len(parts)) for pair in parts]
+    folds = [Fold(searched, scaled, known, pair, settings, policy, random) for pair in parts]
     if not folds:  # too few rows for a split
         return [Trial(starts[0])]
     selection = Selection(folds, report)
     chosen = _choose(selection, starts, given, policy)
-    if any(form.unsupervised for form in forms) and selection.loss(chosen.candidate) > 1:
+    if any(form.unsupervised for form in forms) and exceeds(selection.cosine, chosen.decisions):
         warnings.warn(
             "on validation rows the cosine of X is better than the learned map by more than a standard error; "
             "raise n_components, or compare the rows of X as they are",
@@ -246,8 +224,8 @@ def _choose(selection: Selection, starts: list[Candidate], given: dict[str, Any]
     """Return the best trial, or that of the first start if it is within a standard error of the best."""
     discriminants, unsupervised = ([c for c in starts if c.form.unsupervised == kind] for kind in (False, True))
     best = _try_discriminants(selection, discriminants, given, policy) if discriminants else None
-    bound = policy.cosine_error_ratio * selection.error_rate(None) if unsupervised and best is not None else 0.0
-    if unsupervised and (best is None or selection.error_rate(best.candidate) > bound):
+    ratio = policy.cosine_error_ratio
+    if unsupervised and (best is None or 1 - best.score > ratio * (1 - mean(selection.cosine))):
         if best is not None:
             unsupervised = [replace(start, scale=best.candidate.scale) for start in unsupervised]
         if given["ridge"] == "auto":
@@ -293,16 +271,18 @@ def _for_all_rows(trial: Trial, growth: float) -> Trial:
 
 
 def prefer(trials: list[Trial], simple: Candidate) -> Trial:
-    """Return the best trial, or that of a simple candidate if it is within a standard error of the best.
-
-    The error is that of the difference, because both are evaluated on the same rows.
-    """
+    """Return the best trial, or that of a simple candidate if it is within a standard error of the best."""
     best = ordered(trials)[0]
     for trial in trials:
         if trial.candidate == simple:
-            gain = best.decisions - trial.decisions
-            return best if mean(gain) > standard_error(gain) else trial
+            return best if exceeds(best.decisions, trial.decisions) else trial
     return best
+
+
+def exceeds(decisions: NDArray, others: NDArray) -> bool:
+    """Return whether decisions are better than others on the same rows by more than a standard error."""
+    gain = decisions - others
+    return mean(gain) > standard_error(gain)
 
 
 def ordered(trials: list[Trial]) -> list[Trial]:
