@@ -27,8 +27,8 @@ def predictions(results, kind):
 @pytest.mark.parametrize("kind", FILES)
 def test_files_of_every_kind_give_the_evaluated_classes(trained_kinds, kind, tmp_path, capsys):
     results, kinds = trained_kinds
-    folder = results.results.parent / kind
-    assert predict(str(results.results / run_of(kind)), str(folder / kinds[kind].file), str(tmp_path / "out.csv")) == 0
+    new = results.results.parent / kind / kinds[kind].file
+    assert predict(str(results.results / run_of(kind)), str(new), str(tmp_path / "out.csv")) == 0
     assert f"{tmp_path / 'out.csv'}: classes of" in capsys.readouterr().out
     found = pd.read_csv(tmp_path / "out.csv", dtype={"class": str})
     expected = predictions(results, kind)
