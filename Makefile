@@ -52,7 +52,7 @@ ui: $(READY) ## browse the last experiment in MLflow's UI on 127.0.0.1:5000 (CON
 	@$(BIN)/python -m flrml.pipeline.tracking ui $(PORT) $(CHOSEN)
 
 predict: $(READY) ## write classes and neighbours of new files to a CSV: MODEL=results/runs/… INPUT=… OUTPUT=classes.csv
-	@$(BIN)/python -m flrml.pipeline.tracking.predict "$(MODEL)" "$(INPUT)" "$(OUTPUT)"
+	@$(BIN)/python -m flrml.pipeline.tracking predict "$(MODEL)" "$(INPUT)" "$(OUTPUT)"
 
 prune: $(READY) ## list the runs of earlier results in MLflow, ask, and delete them with their models (YES=1 does not ask)
 	@$(BIN)/python -m flrml.pipeline.tracking prune "$(YES)" $(CHOSEN)

@@ -6,9 +6,8 @@ the file once, which takes about 0.1 s per GB from the page cache. A file counts
 modification time are.
 """
 
-import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -37,46 +36,27 @@ def open_array(path: Path, dtypes: tuple = (), n_dimensions: int = 1) -> np.ndar
 def check_bounds(path: Path, array: np.ndarray, low: float, high: float, ascending: bool = False) -> None:
     """Refuse an array with a value below ``low`` or above ``high``, with NaN or, if asked, out of order."""
     previous = low
-    for block in _unchecked_blocks(path, array, float(low), float(high), ascending):
+
+    def accepts(block: np.ndarray) -> bool:
+        nonlocal previous
+        before, previous = previous, block[-1]
+        in_order = not ascending or (before <= block[0] and (np.diff(block) >= 0).all())
         # Written so that NaN, which compares as false, is refused too.
-        if not (low <= block.min() and block.max() <= high):
-            raise DatasetError(f"{path}: damaged, a value is not between {low} and {high}; {REMEDY}")
-        if ascending and (block[0] < previous or (np.diff(block) < 0).any()):
-            raise DatasetError(f"{path}: damaged, the values are not in ascending order; {REMEDY}")
-        previous = block[-1]
+        return bool(in_order and low <= block.min() and block.max() <= high)
+
+    check_values(path, array, accepts, f"between {low} and {high}" + ascending * ", or not in ascending order")
 
 
 def check_values(path: Path, array: np.ndarray, accepts: Callable[[np.ndarray], bool], wanted: str) -> None:
     """Refuse an array with a block that is not accepted; ``wanted`` describes a sound value."""
-    for block in _unchecked_blocks(path, array, wanted):
-        if not accepts(block):
-            raise DatasetError(f"{path}: damaged, a value is not {wanted}; {REMEDY}")
-
-
-def _unchecked_blocks(path: Path, array: np.ndarray, *check: object) -> Iterator[np.ndarray]:
-    """Iterate over the values in a file, unless this version of it has passed the same check before."""
     status = path.stat()
-    key = (path.absolute(), status.st_ino, status.st_size, status.st_mtime_ns, *check)
+    key = (path.absolute(), status.st_ino, status.st_size, status.st_mtime_ns, wanted)
     if key in _checked:
         return
-    yield from read_blocks(path, array)
-    # Reached only if the check accepts every block.
-    if time.time_ns() - status.st_mtime_ns > SETTLED_NS:
-        _checked.add(key)
-
-
-def read_blocks(path: Path, array: np.ndarray) -> Iterator[np.ndarray]:
-    """Iterate over the values in a file by plain reads, as pages of a memory map count as used memory."""
-    with open(path, "rb") as file:
+    with open(path, "rb") as file:  # by plain reads, as pages of a memory map count as used memory
         file.seek(array.offset)  # type: ignore[attr-defined]
         while (block := np.fromfile(file, array.dtype, max(1, BLOCK_BYTES // array.itemsize))).size:
-            yield block
-
-
-def check_digest(path: Path, array: np.ndarray, sha256: str) -> None:
-    """Refuse an array whose values do not have the given sha256."""
-    digest = hashlib.sha256()
-    for block in read_blocks(path, array):
-        digest.update(block.data)
-    if digest.hexdigest() != sha256:
-        raise DatasetError(f"{path}: damaged, its sha256 is not the one in meta.json; {REMEDY}")
+            if not accepts(block):
+                raise DatasetError(f"{path}: damaged, a value is not {wanted}; {REMEDY}")
+    if time.time_ns() - status.st_mtime_ns > SETTLED_NS:
+        _checked.add(key)

@@ -2,7 +2,6 @@
 
 import ast
 import os
-from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,7 +31,10 @@ def source_files(*modules: str, deferred: bool = False) -> list[str]:
 def _imports(path: Path, deferred: bool) -> list[str]:
     """Return the modules of flrml that a module imports; asked for once per job, so kept."""
     tree, found = ast.parse(path.read_text(encoding="utf-8")), []
-    for node in ast.walk(tree) if deferred else _module_level(tree):
+    for node in () if deferred else ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -41,19 +43,6 @@ def _imports(path: Path, deferred: bool) -> list[str]:
                 children = (f"{node.module}.{alias.name}" for alias in node.names)  # ``from package import module``
                 found += [child for child in children if find_spec(child) is not None]
     return [name for name in found if name.split(".")[0] == PACKAGE]
-
-
-def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the nodes outside of functions."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        waiting += [
-            child
-            for child in ast.iter_child_nodes(node)
-            if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        ]
 
 
 @cache

@@ -264,20 +264,14 @@ def test_mutated_stores(tmp_path, name):
         assert np.isfinite(rows.T @ np.ones((len(y), 3))).all()
         assert np.isfinite(rows @ np.ones((data.shape[1], 3))).all()
 
-    whole = {path: content_of(path) for path in files}
     for _ in range(2 * N_MUTATIONS):
         path = files[rng.integers(len(files))]
         content = path.read_bytes()
         path.write_bytes(mutate(content, rng))
         survives(run)
-        if survives(lambda: verify(tmp_path / "out", digests=True)) and path.suffix == ".npy":
-            np.testing.assert_array_equal(content_of(path), whole[path])
+        survives(lambda: verify(tmp_path / "out"))
         path.write_bytes(content)
     assert survives(run)
-
-
-def content_of(path):
-    return np.load(path) if path.suffix == ".npy" else None
 
 
 def special_file(kind, path):

@@ -62,7 +62,7 @@ def test_rows_come_back_from_runs_as_they_were_written(tmp_path, ones, step):
     np.testing.assert_array_equal(back[:].toarray() > 0, ones)
     assert back.nnz == split["nnz"] == ones.sum()
     assert split["n_runs"] == len(back.stored)
-    store.verify(tmp_path / "set", digests=True)
+    store.verify(tmp_path / "set")
 
 
 def test_runs_are_refused_by_name_if_one_leaves_the_columns(tmp_path):
@@ -74,18 +74,6 @@ def test_runs_are_refused_by_name_if_one_leaves_the_columns(tmp_path):
     np.save(file, runs)
     with pytest.raises(DatasetError, match=r"runs\.npy: damaged, a value is not a run .* prepare"):
         open_split(tmp_path / "set/train")
-
-
-def test_runs_that_were_altered_within_bounds_are_refused_by_their_digest(tmp_path):
-    X = sp.csr_matrix(np.ones((3, 500), dtype=bool))
-    write(tmp_path / "set", X, np.zeros(3), "runs")
-    file = tmp_path / "set/train/runs.npy"
-    runs = np.load(file)
-    runs[4] -= 1
-    np.save(file, runs)
-    store.verify(tmp_path / "set")
-    with pytest.raises(DatasetError, match=r"runs\.npy: damaged, its sha256"):
-        store.verify(tmp_path / "set", digests=True)
 
 
 @pytest.mark.parametrize("change", [lambda runs: runs[:-1], lambda runs: runs.astype(np.int64)])

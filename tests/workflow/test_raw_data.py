@@ -22,8 +22,8 @@ from flrml.pipeline.config.resolve import resolve
 from flrml.pipeline.stages.draw_triplets import draw_for_dataset
 from flrml.pipeline.stages.evaluate import evaluate
 from flrml.pipeline.stages.train import train
+from flrml.pipeline.tracking.__main__ import main
 from flrml.pipeline.tracking.classifier import RawInputModel
-from flrml.pipeline.tracking.predict import main
 from tests.pipeline.server import free_port, serving
 from tests.workflow.project import ROOT
 
@@ -148,7 +148,7 @@ def test_the_trained_model_predicts_new_files(name, tmp_path, monkeypatch):
 
     (command,) = re.findall(r"make predict (MODEL=.*)", PAGE)
     words = [word.partition("=")[2] for word in command.replace("wine", name).split()]
-    assert main(*(save_new(raw, name) if word == "new.csv" else word for word in words)) == 0
+    assert main("predict", *(save_new(raw, name) if word == "new.csv" else word for word in words)) == 0
     found = pd.read_csv("classes.csv", dtype={"class": str})
     classes = np.array(load_meta(data)["classes"])
     labels = classes[Y] if name != "shapes" else [row.split("/")[0] for row in found["row"]]

@@ -1,20 +1,23 @@
 """Commands on the runs of MLflow: ``python -m flrml.pipeline.tracking command …``.
 
-``follow results`` logs a results folder until the input is closed. ``ui port [config]``, ``prune yes [config]`` and
-``report report.html config`` are targets of the Makefile.
+``follow results`` logs a results folder until the input is closed. ``ui port [config]``, ``prune yes [config]``,
+``report report.html config`` and ``predict model input output`` are targets of the Makefile.
 """
 
 import os
 import select
 import signal
 import sys
-from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
+from flrml.exceptions import TrackingError
 from flrml.pipeline.stages.logs import CLEAR
 from flrml.pipeline.tracking.experiment import LATER, NOT_LOGGED
 
 SECONDS, PAUSE = 0.5, 30.0  # between two looks at the files; after a failure
+# Module in this package and function of every other command; imported when needed, as mlflow takes seconds.
+COMMANDS = {"ui": "ui.serve", "prune": "ui.prune", "report": "ui.add_report", "predict": "predict.predict"}
 
 
 def follow(results: str) -> int:
@@ -43,17 +46,17 @@ def follow(results: str) -> int:
 
 
 def main(command: str, *arguments: str) -> int:
-    """Run a command."""
+    """Run a command; an error is one line."""
     if command == "follow":
         return follow(*arguments)
-    from flrml.pipeline.tracking import ui
-
-    commands: dict[str, Callable[..., int]] = {"ui": ui.serve, "prune": ui.prune, "report": ui.add_report}
+    module, _, function = COMMANDS[command].partition(".")
     try:
-        return commands[command](*arguments)
+        return int(getattr(import_module(f"flrml.pipeline.tracking.{module}"), function)(*arguments))
+    except (TrackingError, ValueError, OSError) as error:  # which say what to do
+        _say(" ".join(str(error).split()))
     except Exception as error:
         _say(_in_a_line(error))
-        return 1
+    return 1
 
 
 def _say(line: str) -> None:

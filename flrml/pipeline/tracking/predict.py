@@ -1,7 +1,6 @@
-"""Predict the classes of raw files: ``python -m flrml.pipeline.tracking.predict MODEL INPUT OUTPUT``."""
+"""Predict the classes of raw files."""
 
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -130,6 +129,8 @@ def _names(files: list[Path], folder: Path) -> list[str]:
 
 def predict(model: str, raw: str, output: str) -> int:
     """Write name, class, share of the vote and nearest training rows of every example to a CSV file."""
+    if not (model and raw and output):
+        raise ValueError(USAGE)
     served = open_model(model)
     names, examples = read_input(Path(raw), served.encoder)
     rows = served.encoder.encode(examples, raw)
@@ -141,20 +142,3 @@ def predict(model: str, raw: str, output: str) -> int:
         found.to_csv(temporary, index=False)
     print(f"{output}: classes of {len(found):,} rows of {raw}")
     return 0
-
-
-def main(*arguments: str) -> int:
-    """Run the command; an error is one line."""
-    try:
-        if len(arguments) != 3 or not all(arguments):
-            raise ValueError(USAGE)
-        return predict(*arguments)
-    except Exception as error:
-        line = " ".join(str(error).split())
-        expected = isinstance(error, ValueError | OSError)
-        print(line if expected else f"{type(error).__name__}: {line[:300]}", file=sys.stderr)
-        return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

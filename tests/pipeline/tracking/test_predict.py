@@ -9,11 +9,15 @@ import pytest
 
 from flrml.datasets import open_names
 from flrml.files import read_json, write_json
-from flrml.pipeline.tracking.predict import main
+from flrml.pipeline.tracking.__main__ import main
 from tests.pipeline.kinds import KINDS, run_of
 from tests.workflow.project import ROOT
 
 FILES = [kind for kind in KINDS if kind not in ("digits", "shapes")]
+
+
+def predict(*arguments):
+    return main("predict", *arguments)
 
 
 def predictions(results, kind):
@@ -23,8 +27,8 @@ def predictions(results, kind):
 @pytest.mark.parametrize("kind", FILES)
 def test_files_of_every_kind_give_the_evaluated_classes(trained_kinds, kind, tmp_path, capsys):
     results, kinds = trained_kinds
-    folder = results.results.parent / kind
-    assert main(str(results.results / run_of(kind)), str(folder / kinds[kind].file), str(tmp_path / "out.csv")) == 0
+    new = results.results.parent / kind / kinds[kind].file
+    assert predict(str(results.results / run_of(kind)), str(new), str(tmp_path / "out.csv")) == 0
     assert f"{tmp_path / 'out.csv'}: classes of" in capsys.readouterr().out
     found = pd.read_csv(tmp_path / "out.csv", dtype={"class": str})
     expected = predictions(results, kind)
@@ -44,14 +48,14 @@ def test_a_logged_model_predicts_as_the_run_does(trained_kinds, tmp_path, monkey
     places = {"run": str(results.results / run_of("table")), "address": address}
     places["folder"] = mlflow.artifacts.download_artifacts(address, dst_path=str(tmp_path / "model"))
     for name, place in places.items():
-        assert main(place, new, str(tmp_path / f"{name}.csv")) == 0
+        assert predict(place, new, str(tmp_path / f"{name}.csv")) == 0
     assert len({(tmp_path / f"{name}.csv").read_bytes() for name in places}) == 1
 
 
 def test_neighbours_are_named_and_near(trained_kinds, tmp_path):
     results, _ = trained_kinds
     train = results.results.parent / "table" / "train.csv"
-    assert main(str(results.results / run_of("table")), str(train), str(tmp_path / "out.csv")) == 0
+    assert predict(str(results.results / run_of("table")), str(train), str(tmp_path / "out.csv")) == 0
     found, given = pd.read_csv(tmp_path / "out.csv"), pd.read_csv(train)
     names = open_names(results.results / "data/table/train")
     np.testing.assert_array_equal(names, given["plant"])
@@ -70,7 +74,7 @@ def test_texts_come_from_lines_or_files(trained_kinds, tmp_path, kind, name):
             (tmp_path / name / f"{number:03}.txt").write_text(text)
     else:
         (tmp_path / name).write_text("\n\n".join(texts))
-    assert main(str(results.results / run_of(kind)), str(tmp_path / name), str(tmp_path / "out.csv")) == 0
+    assert predict(str(results.results / run_of(kind)), str(tmp_path / name), str(tmp_path / "out.csv")) == 0
     found = pd.read_csv(tmp_path / "out.csv")
     assert found["class"].tolist() == predictions(results, kind)
     assert found["row"][1] == ("001.txt" if name == "folder" else 3)
@@ -114,7 +118,7 @@ BAD = {
 def test_bad_input_is_one_line(trained_kinds, tmp_path, capsys, case):
     results, _ = trained_kinds
     kind, make, words = BAD[case]
-    assert main(str(results.results / run_of(kind)), str(make(tmp_path)), str(tmp_path / "out.csv")) == 1
+    assert predict(str(results.results / run_of(kind)), str(make(tmp_path)), str(tmp_path / "out.csv")) == 1
     line = capsys.readouterr().err
     assert words in line
     assert line.count("\n") == 1
@@ -133,12 +137,12 @@ def test_bad_models_are_one_line(trained_kinds, tmp_path, capsys, monkeypatch):
     metrics = read_json(run / "metrics.json")
     lines = {}
     for name, place in {"a folder": tmp_path, "MLflow": "models:/m-none", "nothing": ""}.items():
-        assert main(str(place), new, "out.csv") == 1
+        assert predict(str(place), new, "out.csv") == 1
         lines[name] = capsys.readouterr().err
     changed = {"data": {"train": {"digest": "other"}}}
     for name, change in {"other data": changed, "failed": {"outcome": "T", "reason": "too slow"}}.items():
         write_json(run / "metrics.json", metrics | change)
-        assert main(str(run), new, "out.csv") == 1
+        assert predict(str(run), new, "out.csv") == 1
         lines[name] = capsys.readouterr().err
     expected = {
         "a folder": "neither a run",
@@ -155,4 +159,4 @@ def test_bad_models_are_one_line(trained_kinds, tmp_path, capsys, monkeypatch):
 
 def test_the_target_of_the_makefile_calls_the_command():
     recipe = (ROOT / "Makefile").read_text().split("predict: ")[1].splitlines()[1]
-    assert recipe.endswith('-m flrml.pipeline.tracking.predict "$(MODEL)" "$(INPUT)" "$(OUTPUT)"')
+    assert recipe.endswith('-m flrml.pipeline.tracking predict "$(MODEL)" "$(INPUT)" "$(OUTPUT)"')
