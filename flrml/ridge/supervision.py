@@ -210,6 +210,14 @@ class Triplets(Supervision):
         self.n_groups = int(self.groups.max(initial=-1)) + 1
         self._contrasts = contrast_matrix(triplets, n)
 
+    def combine_classes(self, Q: NDArray) -> NDArray:
+        """Raise: triplets do not name classes."""
+        raise NotImplementedError
+
+    def class_means(self, Y: NDArray) -> NDArray:
+        """Raise: triplets do not name classes."""
+        raise NotImplementedError
+
     def contrast(self, Y: NDArray) -> NDArray:
         """Return ½ (A + Aᵀ) Y with A of the given triplets."""
         return (0.5 * (self._contrasts @ Y + self._contrasts.T @ Y)).astype(Y.dtype)

@@ -200,4 +200,9 @@ def test_the_report_holds_every_figure_and_table_in_one_file(project):
         assert base64.b64encode(path.read_bytes()).decode() in report, path.name
     for path in sorted((project.results / "tables").glob("*.html")):
         assert f"tables/{path.name}" in report
+    for title in (
+        "5-NN accuracy on the test parts, and seconds",
+        "What the paper claims, and what",
+    ):  # on the cover
+        assert f"<caption>{title}" in report
     assert re.findall(r"""<(?:script|link|img)[^>]+(?:src|href)=["']?(?:https?:)?//""", report) == []

@@ -15,7 +15,6 @@ BEYOND = {f"figure_{name}": 1 for name in ("pareto", "growth", "iterations")}
 COMPARED = {
     f"table_{name}": 1 for name in ("summary", "complexity", "with_svd", "without_svd", "retrieval", "memory")
 }
-FOLLOWING = {"report_cover": 1}
 
 
 def test_a_second_run_does_nothing(project):
@@ -38,7 +37,6 @@ def test_an_added_sweep_point_runs_only_itself(project):
         "sweep": 2,
         "figure_margin": 1,
         "table_claims": 1,
-        "report_cover": 1,
     }
     assert project.executed(config=config) == expected
     after = project.numbers()
@@ -60,7 +58,6 @@ def test_a_removed_sweep_point_leaves_figure_and_mlflow(project):
     assert project.planned(config=config) == {
         "figure_margin": 1,
         "table_claims": 1,
-        "report_cover": 1,
     }
 
 
@@ -73,7 +70,7 @@ def test_an_edit_of_figure_code_only_redraws_with_the_edited_code(project):
 
 def test_an_edit_of_table_code_only_rewrites_tables(project):
     project.edit("pipeline/report/comparison.py", "NOTE = (", "NOTE = (\n    ")
-    assert project.planned() == COMPARED | FOLLOWING | {"table_datasets": 1}
+    assert project.planned() == COMPARED | {"table_datasets": 1}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +81,7 @@ def test_an_edit_of_table_code_only_rewrites_tables(project):
 def test_what_the_registry_says_of_a_method_redraws_what_shows_it_and_trains_nothing(project, old, new):
     project.edit("methods.py", old, new)
     showing = {rule: 1 for rule in (PRINTED | BEYOND) if rule != "figure_smoothing"}
-    assert project.planned() == showing | COMPARED | FOLLOWING | {"table_claims": 1}
+    assert project.planned() == showing | COMPARED | {"table_claims": 1}
 
 
 def test_a_renamed_title_is_drawn(project):

@@ -21,7 +21,6 @@ ENTRIES = {
     "figure_margin": {"pipeline.report.figures.printed", "pipeline.report.claims"},
     "table_with_svd": {"pipeline.report.comparison"},
     "table_claims": {"pipeline.report.claims"},
-    "report_cover": {"pipeline.report.cover"},
 }
 READERS = {"digits": "datasets.bundled", "shapes10-16": "datasets.modelnet.shapes"}
 # Imports each module in a process of its own and says what it imported. The packages of flrml are empty here: what

@@ -1,13 +1,12 @@
-# Result files → figures (PDF and PNG, numbers as CSV), tables (CSV, Markdown, LaTeX, HTML) and the report's cover.
+# Result files → figures (PDF and PNG, numbers as CSV), tables (CSV, Markdown, LaTeX, HTML).
 # A rule per entry of the catalog. What an entry says is a parameter of its job, so that a change makes it again.
 from flrml.pipeline.report.catalog import FIGURES, TABLES
 
 REPORT_FILES = [f"{RESULTS}/{entry.files[0]}" for entry in result_files.entries_of(config)]
 SHOWS_CLAIMS = f"{RESULTS}/tables/claims.md" in REPORT_FILES  # not for own data
-COVER_FILES = [f"{RESULTS}/report_cover.rst"] if result_files.files_of(config, "runs") else []
-if COVER_FILES:
 
-    report: os.path.abspath(COVER_FILES[0])
+
+report: "../report.rst"
 
 
 for entry in [*FIGURES.values(), *TABLES.values()]:
@@ -37,22 +36,3 @@ for entry in [*FIGURES.values(), *TABLES.values()]:
             shows_claims=SHOWS_CLAIMS and entry.name in FIGURES,
         script:
             "../scripts/show.py"
-
-
-rule report_cover:
-    """Write the cover of the report."""
-    input:
-        summary=f"{RESULTS}/tables/summary.csv",
-        claims=f"{RESULTS}/tables/claims.csv" if SHOWS_CLAIMS else [],
-        code=sources("pipeline.report.cover"),
-    output:
-        f"{RESULTS}/report_cover.rst",
-    log:
-        f"{RESULTS}/logs/report_cover.log",
-    localrule: True
-    conda:
-        "../../envs/flrml.yaml"
-    params:
-        experiment=lambda wildcards: config["experiment"],
-    script:
-        "../scripts/report_cover.py"

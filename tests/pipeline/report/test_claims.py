@@ -1,12 +1,9 @@
 """Each claim is checked on hand-made results that agree with it, and on some that do not."""
 
 import pytest
-from docutils.core import publish_parts
 
 from flrml.pipeline.report.claims import CLAIMS, claims_shown, claims_table
-from flrml.pipeline.report.cover import write_cover
 from flrml.pipeline.report.results import Results
-from flrml.pipeline.report.table import Cell, Table
 from tests.pipeline.results import growth, point, read, run
 
 
@@ -156,18 +153,3 @@ def test_a_caption_says_what_is_shown_and_whether_the_runs_agree(tmp_path):
         "The paper: The descent converges in fewer than 15 iterations. Here: FLRML 20 on a; does not agree.",
     ]
     assert claims_shown("pareto", results) == ""
-
-
-def test_the_cover_holds_the_headline_and_the_claims(tmp_path):
-    Table(["data set", "FLRML"], [[Cell("a_b"), Cell("")]]).write(tmp_path / "summary")
-    claims_table(read(tmp_path, runs=[run("a", "flrml", 0.9, start_rounds=2)])).write(tmp_path / "claims")
-    write_cover(tmp_path / "cover.rst", "mine", tmp_path / "summary.csv", tmp_path / "claims.csv")
-    text = (tmp_path / "cover.rst").read_text()
-    assert "Experiment **mine**" in text
-    page = publish_parts(text, writer="html", settings_overrides={"report_level": 1, "halt_level": 1})["body"]
-    assert "a_b" in page
-    assert "settles within 3 rounds" in page
-    assert "cannot be tested here" not in page
-    assert f"{len(CLAIMS) - 2} further claims" in page
-    write_cover(tmp_path / "cover.rst", "mine", tmp_path / "summary.csv", None)
-    assert "claims" not in (tmp_path / "cover.rst").read_text()
