@@ -221,6 +221,9 @@ def find_dataset(name: str, options: Mapping[str, Any] | None = None) -> Dataset
         return REGISTRY[name]
     format_ = _guess_format(dict(options or {}))
     if format_ is None:
+        for option in options or {}:
+            if hint := suggest(option, ("train", "format")):
+                raise DatasetError(f"{name}: unknown option {option!r}{hint}")
         raise DatasetError(
             f"{name}: no such data set{suggest(name, REGISTRY)}; choose from {', '.join(REGISTRY)}; "
             "for your own data give the options format and train"

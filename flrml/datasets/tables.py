@@ -48,10 +48,16 @@ def _read(path: Path, roles: dict[str, str], options: dict[str, Any]) -> Part:
     """Read a table into memory, and take the columns that have a role."""
     frame = READERS[options["format"]](path)
     frame.columns = [str(column) for column in frame.columns]
+    columns = list(frame.columns)
+    if "target" not in roles:
+        raise DatasetError(
+            f"{path}: no label column is given; name the label column with `target`: {listed(columns)}"
+        )
     needed = [*roles.items(), *((key, name) for key in ("drop", "categorical") for name in options[key] or [])]
-    for option, name in needed if "target" in roles else [("target", None)]:
-        if name not in frame:
-            raise _no_column(path, option, name, list(frame.columns))
+    for option, name in needed:
+        if name not in columns:
+            hint = f"{suggest(name, columns)}; correct `{option}`, the columns are {listed(columns)}"
+            raise DatasetError(f"{path}: no column {name!r}{hint}")
     if frame.empty:
         raise DatasetError(f"{path}: no rows; write a header line and one line per example")
     for name in roles.values():
@@ -61,16 +67,6 @@ def _read(path: Path, roles: dict[str, str], options: dict[str, Any]) -> Part:
     values = {role: frame[name].tolist() for role, name in roles.items()}
     part = list_part(values.get("text", frame), _as_labels(values["target"]), str(path))
     return part.described(values.get("groups"), values.get("names"))
-
-
-def _no_column(path: Path, option: str, name: str | None, columns: list[str]) -> DatasetError:
-    if option == "target" and name is None:
-        return DatasetError(
-            f"{path}: no label column is given; name the label column with `target`: {listed(columns)}"
-        )
-    return DatasetError(
-        f"{path}: no column {name!r}{suggest(name, columns)}; correct `{option}`, the columns are {listed(columns)}"
-    )
 
 
 def _as_labels(labels: list[Any]) -> np.ndarray:

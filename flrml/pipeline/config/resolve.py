@@ -149,15 +149,6 @@ def load_schema(path: str | Path) -> dict[str, Any]:
 def _check_names(config: dict[str, Any]) -> None:
     for name, dataset in config["datasets"].items():
         key, source = f"datasets.{dataset.get('study', name)}", dataset["source"]
-        if source not in REGISTRY and not {"format", "train"} & set(dataset["options"]):
-            for option in dataset["options"]:
-                if hint := suggest(option, ("train", "format")):
-                    raise ConfigError(f"{key}.options.{option}: unknown option{hint}")
-            hint = suggest(source, REGISTRY)
-            raise ConfigError(
-                f"{key}: unknown data set{hint}; choose from {', '.join(REGISTRY)}; "
-                "for your own data give options.format and options.train"
-            )
         named = [label.split(",")[0] for label in config["methods"]]
         for method in dataset.get("methods", []):
             wrong = f"{key}.methods: {method!r} is not among the methods of this configuration"

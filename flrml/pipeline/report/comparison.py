@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
 from flrml import paper
 from flrml.datasets.preparation import paper_table
@@ -142,10 +143,9 @@ def _mean_ranks(accuracies: dict[str, dict[str, float | None]]) -> dict[str, flo
     """Return the mean over data sets of the rank of each method's accuracy; None comes last, equal ones share."""
     ranks: dict[str, list[float]] = {}
     for of_dataset in accuracies.values():
-        values = {method: -1.0 if value is None else value for method, value in of_dataset.items()}
-        for method, value in values.items():
-            above, equal = (sum(map(better, values.values())) for better in (value.__lt__, value.__eq__))
-            ranks.setdefault(method, []).append(above + (1 + equal) / 2)
+        losses = [1.0 if value is None else -value for value in of_dataset.values()]
+        for method, rank in zip(of_dataset, rankdata(losses), strict=True):
+            ranks.setdefault(method, []).append(rank)
     return {method: float(np.mean(found)) for method, found in ranks.items()}
 
 

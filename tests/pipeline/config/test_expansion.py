@@ -53,7 +53,7 @@ def test_methods_under_other_names_and_grids():
         ({"methods": {"mine": {"method": "flmrl"}}}, "methods.mine: unknown method 'flmrl'"),
         ({"methods": {"mine": {"method": "flrml", "roundz": 1}}}, "methods.mine: method 'flrml' has no parameter"),
         ({"methods": {"oasis": {"grid": {"D": [1]}}}}, "methods.oasis,D=1: method 'oasis' has no parameter 'D'"),
-        ({"datasets": {"mine": {"source": "digitz", "splits": 2}}}, "datasets.mine: unknown data set"),
+        ({"datasets": {"mine": {"source": "digitz", "splits": 2}}}, "mine.options: digitz: no such data set"),
         ({"datasets": {"digits": {"splits": 0}}}, "datasets.digits.splits: 0 is less than the minimum"),
     ],
 )

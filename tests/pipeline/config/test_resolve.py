@@ -38,7 +38,11 @@ MISTAKES = [
     ("datasets/digits", {"splits": 10**9}, ["datasets.digits.splits: 1000000000 is greater than the maximum"]),
     ("seeds", [2**32], ["seeds.0: 4294967296 is greater than the maximum"]),
     ("max_rnk", 5, ["max_rnk: unknown key", "did you mean 'max_rank'?", "n_triplets"]),
-    ("datasets/mine", {"options": {"trian": "a.csv"}}, ["datasets.mine.options.trian", "did you mean 'train'?"]),
+    (
+        "datasets/mine",
+        {"options": {"trian": "a.csv"}},
+        ["datasets.mine.options: mine: unknown option 'trian'", "did you mean 'train'?"],
+    ),
     ("figures/margn", {}, ["figures.margn: unknown key", "did you mean 'margin'?", "growth"]),
     ("datasets/digits/optoins", {}, ["datasets.digits.optoins: unknown key", "did you mean 'options'?"]),
     ("max_rank", "many", ["max_rank: must be an integer, got 'many'"]),
@@ -52,7 +56,7 @@ MISTAKES = [
     (
         "datasets/digitz",
         {},
-        ["datasets.digitz: unknown data set", "did you mean 'digits'?", "r52", "options.format"],
+        ["datasets.digitz.options: digitz: no such data set (did you mean 'digits'?)", "r52", "options format and"],
     ),
     ("datasets/mine", {"options": {"format": "xls", "train": "a.xls"}}, ["datasets.mine.options", "one of", "csv"]),
     (
