@@ -15,7 +15,7 @@ def set_aside_damaged(results: PathLike, outputs: Iterable[PathLike]) -> dict[st
     """Rename those of the given results that cannot be read; return their paths, each with a line about it.
 
     JSON files are parsed, and arrays are compared with the size that they announce, in milliseconds: that finds
-    what a full disk or a power cut leaves. A changed byte inside an array is found by its digest when it is used.
+    what a full disk or a power cut leaves.
     Nothing behind a link below the folder is looked at, and the folder of a data set is left alone if it holds a
     file that flrml did not write.
     """
