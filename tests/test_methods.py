@@ -37,6 +37,7 @@ def fitted(name, data, X=None, **overrides):
     return short(name, **overrides).fit(data.X if same else X, data.y, **arguments)
 
 
+@pytest.mark.filterwarnings("ignore:on validation rows:flrml.exceptions.FlrmlWarning")  # of few rows
 @pytest.mark.parametrize("name", METHODS)
 def test_contract(name, small_digits):
     model = fitted(name, small_digits)
@@ -62,6 +63,7 @@ def test_contract(name, small_digits):
     assert not hasattr(copy, "n_iter_")
 
 
+@pytest.mark.filterwarnings("ignore:on validation rows:flrml.exceptions.FlrmlWarning")  # of few rows
 @pytest.mark.parametrize("name", METHODS)
 def test_float32_and_sparse_rows(name, small_digits):
     X, X_test = (sp.csr_matrix(part, dtype=np.float32) for part in (small_digits.X, small_digits.X_test))

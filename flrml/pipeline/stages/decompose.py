@@ -34,12 +34,13 @@ def decompose_dataset(
     if scheduler is None:
         spectrum = decompose(rows, max_rank, smallest=smallest, random_state=seed)
     else:
-        from flrml import distributed
+        from flrml.distributed import RemoteRows
+        from flrml.distributed import decompose as decompose_on_cluster
 
         with connection(scheduler) as open_rows:
-            blocks = distributed.RemoteRows.load(open_rows(Path(data) / "train")[0]).through(operator)
+            blocks = RemoteRows.load(open_rows(Path(data) / "train")[0]).through(operator)
             random = np.random.RandomState(seed)
-            found = distributed.decompose(blocks, max_rank, smallest=smallest, random=random)
+            found = decompose_on_cluster(blocks, max_rank, smallest=smallest, random=random)
             spectrum = found.collect(fingerprint(rows))
     seconds = time.perf_counter() - start
     spectrum.save(out)
