@@ -198,6 +198,7 @@ DAMAGED = {
 }
 
 
+@pytest.mark.slow
 def test_damaged_results_are_named_set_aside_and_regenerated(project):
     """What a full disk or a power cut leaves; nothing of it is a failure of a method."""
     before = project.numbers()
