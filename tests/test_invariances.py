@@ -35,10 +35,10 @@ def unordered(X, y):
 
 def with_zeros(X, y):
     """Some entries that are zero are stored."""
-    stored = X.tolil(copy=True)
-    stored[:, 7] = stored[:, 7].toarray() + 1.0
-    stored = stored.tocsr()
-    stored.data[stored.indices == 7] -= 1.0
+    entries, empty = X.tocoo(), np.flatnonzero(X[:, [7]].toarray() == 0)
+    row, column = np.append(entries.row, empty), np.append(entries.col, np.full(len(empty), 7))
+    stored = sp.csr_matrix((np.append(entries.data, np.zeros(len(empty))), (row, column)), X.shape)
+    assert stored.nnz == X.nnz + len(empty) > X.nnz
     return stored, y
 
 
