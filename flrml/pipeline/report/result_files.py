@@ -15,6 +15,7 @@ from flrml.pipeline.report.catalog import FIGURES, TABLES, Entry
 Config = dict[str, Any]
 Pairs = list[tuple[str, str]]  # of a data set and a method
 DESCENTS = ("flrml", "flrml-reference")
+CLAIMED = ("FLRML", "M-FLRML")  # in the paper
 
 
 def method_of(config: Config, name: str) -> Method:
@@ -116,14 +117,21 @@ def _studies(config: Config) -> list[str]:
     return sorted(set(_all_runs(config)) - set(_runs(config)))
 
 
-def _is_registered(dataset: dict) -> bool:
-    """Return whether a data set is of the registry, not the user's own."""
-    return dataset["source"] in REGISTRY
+def _claimed(config: Config) -> list[str]:
+    """Return the metrics of the methods that the paper claims something of, on data sets of the registry."""
+    return _paths(
+        config,
+        [
+            (name, method)
+            for name, method in _own_runs(config)
+            if config["datasets"][name]["source"] in REGISTRY and METHODS[method].paper in CLAIMED
+        ],
+    )
 
 
 def _is_printed(dataset: dict) -> bool:
     """Return whether a data set is one of the paper's."""
-    return _is_registered(dataset) and REGISTRY[dataset["source"]].paper is not None
+    return dataset["source"] in REGISTRY and REGISTRY[dataset["source"]].paper is not None
 
 
 def _has_new_classes(dataset: dict) -> bool:
@@ -160,7 +168,7 @@ def _metas(config: Config) -> list[str]:
 
 KINDS: dict[str, Callable[[Config], list[str]]] = {
     "runs": _runs,
-    "registered": partial(_runs, chosen=_is_registered),
+    "claimed": _claimed,
     "paper_runs": partial(_runs, chosen=_is_printed),
     "studies": _studies,
     "all_runs": _all_runs,

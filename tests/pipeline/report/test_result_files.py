@@ -72,6 +72,7 @@ def test_a_table_is_written_if_there_are_results_for_it():
     assert set(usual) - set(tables_of(own)) == {"claims", "complexity"}, "the paper's are not shown for own data"
     alone = configured(methods={"cosine": {}, "flrml-ridge": {}}, figures={})
     assert "with_svd" not in tables_of(alone), "none of its methods starts from an SVD"
+    assert not {"claims", "complexity"} & set(tables_of(alone)), "the paper claims nothing of its methods"
     assert tables_of(configured()) == usual
     study = configured(datasets={"digits": {"splits": 2}}, figures={"pareto": {}})
     assert [entry.rule for entry in entries_of(study)] == ["table_splits", "table_retrieval"]
