@@ -22,9 +22,9 @@ def accuracy(model):
 
 
 accuracies = []
-model = FLRML(20, tol=0, random_state=0)
+model = FLRML(40, tol=0, random_state=0)
 model.fit(X, y, callback=lambda model: accuracies.append(accuracy(model)))
-ridge = accuracy(RidgeFLRML(20, random_state=0).fit(X, y))
+ridge = accuracy(RidgeFLRML(40, random_state=0).fit(X, y))
 cosine = knn_accuracy(X, y, X_test, y_test)
 
 # %%
@@ -35,5 +35,5 @@ above.axhline(cosine, color="grey", linestyle=":", label="cosine on the pixels")
 above.set(ylabel="5-NN accuracy")
 above.legend()
 below.plot(model.history_ / model.history_[0], "o-")
-below.set(xlabel="iteration", ylabel="objective / first")
+below.set(xlabel="iteration", ylabel="objective / first", xticks=range(0, 21, 5))
 plt.show()

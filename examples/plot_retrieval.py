@@ -17,7 +17,7 @@ from flrml.neighbors import nearest
 
 X, y = load_digits(return_X_y=True)
 X, X_test, y, y_test = train_test_split(normalize(X), y, test_size=0.5, random_state=0)
-model = RidgeFLRML(20, random_state=0).fit(X, y)
+model = RidgeFLRML(40, random_state=0).fit(X, y)
 before = nearest(X, X_test, 6)[0]
 after = nearest(model.transform(X), model.transform(X_test), 6)[0]
 
