@@ -217,7 +217,7 @@ class RemoteRows:
         return self._added([self._added(sums, 1, place)[0] for place, sums in by_worker.items()], FAN_IN)
 
     def _added(self, parts: list[Future], most: int, at: str | None = None) -> list[Future]:
-        """Sum until there are at most so many, by a tree of tasks, so that few arrays are in memory at once."""
+        """Sum by a tree of tasks until at most ``most`` arrays are left, so that few are in memory at once."""
         while len(parts) > most:
             groups = [parts[first : first + FAN_IN] for first in range(0, len(parts), FAN_IN)]
             parts = [self.submit(add_up, group, at=at) for group in groups]

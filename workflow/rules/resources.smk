@@ -31,7 +31,7 @@ def by_size(base, per_megabyte):
 
 
 def memory_of_training(wildcards, input, attempt):
-    """mem_mb of a job that trains: what the data let expect, at most the limit of one training and its parent."""
+    """mem_mb of a job that trains: estimated from the data size, within the limit of one training and its parent."""
     most = config["memory_mb"] + 500
     return int(min((1500 + 12 * data_mb(input)) * 2 ** (attempt - 1), most) if on_cluster() else most)
 
