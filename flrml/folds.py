@@ -17,10 +17,15 @@ def number_groups(groups: NDArray | None, n: int) -> NDArray:
     return np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
 
 
+def n_folds(n_groups: int) -> int:
+    """Return the number of folds; one fold of many groups has enough validation rows, a third of them at most."""
+    return max(3, n_groups // MAX_VALIDATION_ROWS) if n_groups >= MAX_VALIDATION_ROWS else N_FOLDS
+
+
 def stratified_folds(label: NDArray, groups: NDArray, random: np.random.RandomState) -> list[Parts]:
     """Split groups into folds, stratified by the label of their first row; no folds if no class has two groups."""
     label = label[np.unique(groups, return_index=True)[1]]
-    number = min(N_FOLDS, int(np.bincount(label).max()))
+    number = min(n_folds(len(label)), int(np.bincount(label).max()))
     if number < 2:
         return []
     from sklearn.model_selection import StratifiedKFold  # slow to import
@@ -48,7 +53,7 @@ def group_folds(groups: NDArray, n_groups: int, random: np.random.RandomState) -
         return []
     from sklearn.model_selection import KFold  # slow to import
 
-    splitter = KFold(N_FOLDS, shuffle=True, random_state=random)
+    splitter = KFold(n_folds(n_groups), shuffle=True, random_state=random)
     return [_split_groups(groups, chosen) for _, chosen in splitter.split(np.empty(n_groups))]
 
 

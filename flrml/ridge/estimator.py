@@ -55,11 +55,11 @@ class RidgeFLRML(LowRankMetric):
     rounds : int or "auto", default="auto"
         Number of rounds, each of which finds neighbours in the learned metric and moves the map along the triplets
         inside the margin. "auto" makes 10 for the unsupervised form (``local`` = 1), up to 30 with more than 10,000
-        groups, and none for discriminants or ``new_classes``.
+        groups, as many or none for discriminants (``local`` < 1), and none for ``new_classes``.
     scale : float or "auto", default="auto"
         Power of its root mean square by which each feature is divided before the ridge is added: 0 keeps the
-        features as they are, 1 makes all of them equal. "auto" tries 0 and 0.5 for discriminants (``local`` < 1);
-        the unsupervised form takes the better one.
+        features as they are, 1 makes all of them equal. "auto" tries 0 and 0.5 for discriminants; the
+        unsupervised form takes the better one.
     fit_intercept : bool or "auto", default="auto"
         Whether the map has an intercept. "auto" fits one for discriminants.
     margin : float, default=0.1

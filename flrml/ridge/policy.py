@@ -31,19 +31,19 @@ class SearchPolicy:
     max_components : int
         Largest number of directions with ``n_components="auto"``.
     rounds, max_rounds : int
-        Number of rounds of the unsupervised form; up to ``max_rounds`` are made if the data have more groups than
-        ``max_search_rows``.
+        Number of rounds of the unsupervised form, and of discriminants that are tried with rounds; up to
+        ``max_rounds`` are made if the data have more groups than ``max_search_rows``.
     max_search_rows : int
         Largest number of rows to search with; with more rows, a random sample is searched.
     enough_validation_groups : int
-        Fifths of the groups are held out in turn until this many were.
+        Folds of the groups are held out in turn until this many were.
     max_validation_rows : int
         Largest number of validation rows of all folds.
     max_reference_rows : int
         Largest number of training rows among which the neighbours of validation rows are found.
     cosine_error_ratio : float
-        Discriminants whose error is below this multiple of the error of the cosine of X are taken without trying
-        the unsupervised form.
+        Discriminants whose error is at most this multiple of the error of the cosine of X are taken without trying
+        rounds and the unsupervised form.
     """
 
     discriminants: Form = DISCRIMINANTS
@@ -59,7 +59,7 @@ class SearchPolicy:
     enough_validation_groups: int = ENOUGH_VALIDATION_GROUPS
     max_validation_rows: int = MAX_VALIDATION_ROWS
     max_reference_rows: int = 2000
-    cosine_error_ratio: float = 1 / 4
+    cosine_error_ratio: float = 1 / 3
 
     def forms(self, new_classes: bool) -> list[Form]:
         """Return the forms that are tried, the one with which ridge and scale are chosen first."""

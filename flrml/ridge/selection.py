@@ -1,12 +1,14 @@
 """Choose the parameters of RidgeFLRML on validation rows, by grid search.
 
-1. Fifths of the groups are held out in turn until there are enough validation groups. With many rows, a sample is
-   searched. Validation rows take no part in the subspace, the whitening or the map.
-2. Discriminants are tried with the powers of ten among the eigenvalues of the scatter as ridge, and every scale.
-3. Unless they make far fewer errors than the cosine of X, the unsupervised form is tried with the best scale, the
-   largest eigenvalue as ridge, and rounds.
-4. The best candidate is taken, unless discriminants of the features as they are, with a ridge of 1, are within a
-   standard error of it.
+1. With at least 1,500 groups, that many are held out, a third of them at most. Of fewer groups, each fifth is held
+   out in turn, until 500 groups were. With many rows, a sample is searched. Validation rows take no part in the
+   subspace, the whitening or the map.
+2. Discriminants are tried with every scale, and with the powers of ten among the eigenvalues of the scatter as
+   ridge. The best are taken, unless those of the features as they are, with a ridge of 1, are within a standard
+   error of them.
+3. Unless they make far fewer errors than the cosine of X, they are tried with rounds, and the unsupervised form is
+   tried with their scale, the two largest ridges, and rounds.
+4. The best candidate is taken.
 
 For new classes, each half of the classes is held out in turn, the score is MAP@R among their rows, and more forms
 are tried, but no rounds. :class:`flrml.ridge.policy.SearchPolicy` has the limits.
@@ -168,8 +170,9 @@ def select(
     SEARCHED, a number or "auto". ``report`` is called with every trial.
     """
     forms = _forms(policy, given, supervision.new_classes)
-    starts = [_start(form, given, settings.d, policy, supervision) for form in forms]
-    fixed = {"scale", "rounds"} if forms[0].unsupervised else {"rounds"}  # by the form
+    rounds = 0 if supervision.new_classes else policy.rounds_for(supervision.n_groups)  # they fit known classes
+    starts = [_start(form, given, settings.d, rounds, policy) for form in forms]
+    fixed = {"scale", "rounds"} if forms[0].unsupervised else {"rounds"} if supervision.new_classes else set()
     if all(name in fixed or value != "auto" for name, value in given.items()):
         return [Trial(starts[0])]
     searched, scaled, known = _searched_rows(X, scaled, supervision, settings, forms, policy, random)
@@ -184,7 +187,7 @@ def select(
     if not folds:  # too few rows for a split
         return [Trial(starts[0])]
     selection = Selection(folds, report)
-    chosen = _choose(selection, starts, given, policy)
+    chosen = _choose(selection, starts, given, rounds if given["rounds"] == "auto" else 0, policy)
     if any(form.unsupervised for form in forms) and exceeds(selection.cosine, chosen.decisions):
         warnings.warn(
             "on validation rows the cosine of X is better than the learned map by more than a standard error; "
@@ -220,19 +223,24 @@ def _searched_rows(
     return X, scaled, cast(Supervision, supervision)
 
 
-def _choose(selection: Selection, starts: list[Candidate], given: dict[str, Any], policy: SearchPolicy) -> Trial:
-    """Return the best trial, or that of the first start if it is within a standard error of the best."""
+def _choose(
+    selection: Selection, starts: list[Candidate], given: dict[str, Any], rounds: int, policy: SearchPolicy
+) -> Trial:
+    """Return the best trial of discriminants, of the best of them with rounds, and of the unsupervised form."""
     discriminants, unsupervised = ([c for c in starts if c.form.unsupervised == kind] for kind in (False, True))
-    best = _try_discriminants(selection, discriminants, given, policy) if discriminants else None
-    ratio = policy.cosine_error_ratio
-    if unsupervised and (best is None or 1 - best.score > ratio * (1 - mean(selection.cosine))):
-        if best is not None:
-            unsupervised = [replace(start, scale=best.candidate.scale) for start in unsupervised]
+    trials = []
+    if discriminants:
+        best = _try_discriminants(selection, discriminants, given, policy)
+        if 1 - best.score <= policy.cosine_error_ratio * (1 - mean(selection.cosine)):
+            return best
+        trials += [best, *selection.score(replace(best.candidate, rounds=rounds) for _ in range(rounds > 0))]
+        unsupervised = [replace(start, scale=best.candidate.scale) for start in unsupervised]
+    for start in unsupervised:
+        ridges = [start.ridge]
         if given["ridge"] == "auto":
-            largest = selection.folds[0].solver(unsupervised[0].basis).ridges()[-1]
-            unsupervised = [replace(start, ridge=largest) for start in unsupervised]
-        selection.score(unsupervised)
-    return prefer(selection.trials, starts[0])
+            ridges = selection.folds[0].solver(start.basis).ridges()[-2:]
+        trials += selection.score(replace(start, ridge=ridge) for ridge in ridges)
+    return ordered(trials)[0]
 
 
 def _try_discriminants(
@@ -312,14 +320,12 @@ def _forms(policy: SearchPolicy, given: dict[str, Any], new_classes: bool) -> li
     return list(dict.fromkeys(forms))
 
 
-def _start(form: Form, given: dict[str, Any], d: int, policy: SearchPolicy, supervision: Contrasts) -> Candidate:
-    """Return the candidate of a form from which the search starts; rounds would fit known classes."""
-    has_rounds = form.unsupervised and not supervision.new_classes
-    rounds = policy.rounds_for(supervision.n_groups) if has_rounds else 0
+def _start(form: Form, given: dict[str, Any], d: int, rounds: int, policy: SearchPolicy) -> Candidate:
+    """Return the candidate of a form from which the search starts."""
     return Candidate(
         1.0 if given["ridge"] == "auto" else float(given["ridge"]),
         form,
         policy.scales[0] if given["scale"] == "auto" else float(given["scale"]),
         d,
-        rounds if given["rounds"] == "auto" else int(given["rounds"]),
+        (rounds if form.unsupervised else 0) if given["rounds"] == "auto" else int(given["rounds"]),
     )

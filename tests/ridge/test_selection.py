@@ -73,7 +73,7 @@ def test_results_have_the_keys_of_scikit_learn(digits):
 @pytest.mark.parametrize(("enough", "n_folds"), [(1, 1), (400, 2), (2000, 5)])
 def test_every_score_is_that_of_fits_without_the_validation_rows(digits, enough, n_folds):
     X, y = digits[:2]
-    given = {"ridge": 0.1, "within": 0.9, "local": 0.1}
+    given = {"ridge": 0.1, "within": 0.9, "local": 0.1, "rounds": 0}
     policy = SearchPolicy(enough_validation_groups=enough, scales=(0.5,))
     model = RidgeFLRML(10, **given, policy=policy, random_state=0).fit(X, y)
     random, groups = np.random.RandomState(0), np.arange(len(y))
@@ -81,7 +81,7 @@ def test_every_score_is_that_of_fits_without_the_validation_rows(digits, enough,
     assert len(parts) == n_folds
     accuracies = []
     for rows, held in parts:
-        alone = RidgeFLRML(10, **given, scale=0.5, rounds=0).fit(X[rows], y[rows])
+        alone = RidgeFLRML(10, **given, scale=0.5).fit(X[rows], y[rows])
         accuracies.append(knn_accuracy(alone.transform(X[rows]), y[rows], alone.transform(X[held]), y[held]))
     expected = np.average(accuracies, weights=[len(held) for _, held in parts])
     assert model.cv_results_["mean_test_score"].item() == pytest.approx(expected, abs=0.002)
@@ -133,20 +133,30 @@ def test_the_unsupervised_form_is_not_tried_if_the_cosine_of_x_is_far_behind():
         assert set(RidgeFLRML(10, random_state=0).fit(X, y).cv_results_["param_local"]) == forms
 
 
-def test_only_the_unsupervised_form_has_rounds_unless_their_number_is_given(digits):
+def test_the_best_discriminants_are_tried_with_rounds_unless_their_number_is_given(digits):
     X, y = digits[:2]
-    free = RidgeFLRML(10, random_state=0).fit(X, y)
-    assert {row[2:] for row in tried(free)} == {(0.1, 0), (1.0, POLICY.rounds)}
+    free = tried(RidgeFLRML(10, random_state=0).fit(X, y))
+    assert {row[2:] for row in free} == {(0.1, 0), (0.1, POLICY.rounds), (1.0, POLICY.rounds)}
+    assert sum(row[2:] == (0.1, POLICY.rounds) for row in free) == 1
     assert {row[3] for row in tried(RidgeFLRML(10, rounds=2, random_state=0).fit(X, y))} == {2}
+    given = {"ridge": 1.0, "within": 0.9, "local": 0.1, "scale": 0.0}
+    assert {row[3] for row in tried(RidgeFLRML(10, **given, random_state=0).fit(X, y))} == {0, POLICY.rounds}
+
+
+def test_the_best_score_is_taken_among_the_forms(digits):
+    policy = SearchPolicy(cosine_error_ratio=0.0)
+    model = RidgeFLRML(30, policy=policy, random_state=0).fit(*digits[:2])
+    assert (model.local_, model.best_score_) == (1.0, model.cv_results_["mean_test_score"].max())
 
 
 @pytest.mark.parametrize("scale", [0.0, 0.5])
-def test_the_unsupervised_form_has_the_scale_of_discriminants_and_the_largest_ridge(digits, scale):
+def test_the_unsupervised_form_has_the_scale_of_discriminants_and_the_largest_ridges(digits, scale):
     policy = SearchPolicy(cosine_error_ratio=0.0, scales=(scale,))
     params = RidgeFLRML(30, policy=policy, random_state=0).fit(*digits[:2]).cv_results_["params"]
-    (found,) = [each for each in params if each["local"] == 1]
-    assert found["scale"] == scale
-    assert found["ridge"] >= max(each["ridge"] for each in params)
+    small, large = sorted((each for each in params if each["local"] == 1), key=lambda each: each["ridge"])
+    assert small["scale"] == large["scale"] == scale
+    assert large["ridge"] == pytest.approx(10 * small["ridge"])
+    assert large["ridge"] >= max(each["ridge"] for each in params)
 
 
 def test_the_number_of_directions_is_the_smallest_within_a_standard_error():
