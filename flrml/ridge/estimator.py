@@ -66,8 +66,8 @@ class RidgeFLRML(LowRankMetric):
         Margin of the cosine in the rounds.
     new_classes : bool, default=False
         Whether the map is to embed classes that are not among those in y. The search then holds out each half of
-        the classes, scores candidates by the MAP@R of its rows among one another, and tries more values of
-        ``within`` and ``local``.
+        the classes, scores candidates by how well its rows find one another, the mean of recall at 1 and MAP@R,
+        and tries more values of ``within`` and ``local``.
     max_samples : int or None, default=None
         Largest number of training rows, drawn at random; None uses all.
     policy : SearchPolicy or None, default=None
@@ -94,8 +94,8 @@ class RidgeFLRML(LowRankMetric):
     best_params_ : dict
         ``ridge``, ``within``, ``local``, ``scale``, ``rounds`` and ``n_components`` as used.
     best_score_ : float
-        Score of ``best_params_`` on validation rows, the accuracy of 5-NN, or MAP@R with ``new_classes``; nan if
-        all of them were given.
+        Score of ``best_params_`` on validation rows, the accuracy of 5-NN, or the mean of recall at 1 and MAP@R
+        with ``new_classes``; nan if all of them were given.
     cv_results_ : dict of ndarrays
         One entry per candidate: the chosen one first, the others by score. ``params`` is a list of dicts;
         ``param_ridge``, ``param_within`` and so on hold their values. ``mean_test_score`` is the score on

@@ -10,8 +10,8 @@
    tried with their scale, the two largest ridges, and rounds.
 4. The best candidate is taken.
 
-For new classes, each half of the classes is held out in turn, the score is MAP@R among their rows, and more forms
-are tried, but no rounds. :class:`flrml.ridge.policy.SearchPolicy` has the limits.
+For new classes, each half of the classes is held out in turn, the score is the mean of recall at 1 and MAP@R
+among their rows, and more forms are tried, but no rounds. :class:`flrml.ridge.policy.SearchPolicy` has the limits.
 """
 
 import functools

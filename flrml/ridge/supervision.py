@@ -181,7 +181,10 @@ class NewClasses(Labels):
     def evaluate(
         self, Y: Any, rows: NDArray, Y_validation: Any, validation: NDArray, search: Search = nearest
     ) -> tuple[NDArray, NDArray]:
-        """Score each validation row by its MAP@R among the others, as :func:`flrml.retrieval_scores` does."""
+        """Score each validation row by the mean of its recall at 1 and its MAP@R among the others.
+
+        Both are those of :func:`flrml.retrieval_scores`.
+        """
         label, group = self.label[validation], self.groups[validation]
         _, kin, size = np.unique(label * self.n_groups + group, return_inverse=True, return_counts=True)
         own = size[kin]  # rows of the class that show the same object
@@ -195,8 +198,9 @@ class NewClasses(Labels):
         rank = np.cumsum(others, axis=1)
         right = others & (label[found] == label_of) & (rank <= relevant_of)
         precision = np.cumsum(right, axis=1) / np.maximum(rank, 1)
-        scores = (right * precision).sum(axis=1) / relevant[queries]
-        return scores, group[queries]
+        map_at_r = (right * precision).sum(axis=1) / relevant[queries]
+        recall_at_1 = (right & (rank == 1)).any(axis=1)
+        return (recall_at_1 + map_at_r) / 2, group[queries]
 
 
 class Triplets(Supervision):
