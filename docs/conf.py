@@ -58,7 +58,8 @@ html_sidebars = {"**": ["sections.html"]}  # all pages on every page, by section
 html_theme_options = {
     "navigation_with_keys": False,
     "navbar_center": [],  # the sidebar leads everywhere
-    "secondary_sidebar_items": ["page-toc"],
+    # Not on pages of results, whose tables are wide.
+    "secondary_sidebar_items": {pages: ["page-toc"] for pages in ("*", "gallery/*", "_generated/**")},
     "footer_start": ["copyright"],
     "footer_end": [],
 }
