@@ -43,10 +43,10 @@ run: $(READY) ## run the bundled default experiment: figures, tables and MLflow 
 	snakemake --cores $(CORES) --configfile $(CONFIG)
 
 demo: $(READY) ## everything end to end on tiny data, offline, in about a minute
-	$(MAKE) run CONFIG=workflow/configs/tiny.yaml
+	@$(MAKE) --no-print-directory run CONFIG=workflow/configs/tiny.yaml
 
 comparison: $(READY) ## run all methods on the bundled data sets (40 minutes)
-	$(MAKE) run CONFIG=workflow/configs/comparison.yaml
+	@$(MAKE) --no-print-directory run CONFIG=workflow/configs/comparison.yaml
 
 ui: $(READY) ## browse the last experiment in MLflow's UI on 127.0.0.1:5000 (CONFIG=… for another, PORT=…)
 	@$(BIN)/python -m flrml.pipeline.tracking ui $(PORT) $(CHOSEN)

@@ -219,9 +219,10 @@ def find_dataset(name: str, options: Mapping[str, Any] | None = None) -> Dataset
     """Return the registered data set of that name, or the user's own if the options describe one."""
     if name in REGISTRY:
         return REGISTRY[name]
-    format_ = _guess_format(dict(options or {}))
-    if format_ is None:
-        for option in options or {}:
+    options = options or {}
+    format_ = options.get("format") or format_of(str(options.get("train") or ""))
+    if not format_:
+        for option in options:
             if hint := suggest(option, ("train", "format")):
                 raise DatasetError(f"{name}: unknown option {option!r}{hint}")
         raise DatasetError(
@@ -234,13 +235,11 @@ def find_dataset(name: str, options: Mapping[str, Any] | None = None) -> Dataset
     return Dataset(name, kind, reader, options={**_FILES, **dict.fromkeys(names), "format": format_})
 
 
-def _guess_format(options: dict[str, Any]) -> str | None:
-    """Return the format of the user's data: the given one, or that of the training file's ending."""
-    if options.get("format"):
-        return str(options["format"])
-    path = Path(str(options.get("train") or ""))
-    endings = path.suffixes[-2:-1] if path.suffix in (".gz", ".bz2", ".xz") else path.suffixes[-1:]
-    return next((name for name, (_, _, known, _) in FORMATS.items() if endings and endings[0] in known), None)
+def format_of(file: str) -> str | None:
+    """Return the format that the ending of a file stands for, below that of a compression."""
+    path = Path(file)
+    ending = Path(path.stem).suffix if path.suffix in (".gz", ".bz2", ".xz") else path.suffix
+    return next((name for name, (_, _, endings, _) in FORMATS.items() if ending in endings), None)
 
 
 def raw_files(name: str, raw_dir: Any = None, options: Mapping[str, Any] | None = None) -> list[str]:

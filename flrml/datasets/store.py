@@ -262,10 +262,7 @@ def open_groups(path: str | os.PathLike) -> np.ndarray | None:
     path : path
         The ``train`` or ``test`` folder of a prepared data set.
     """
-    groups = _open_column(Path(path), "groups")
-    if groups is not None:
-        check_bounds(Path(path) / "groups.npy", groups, 0, MAX_INT32)
-    return groups
+    return _open_column(Path(path), "groups")
 
 
 def open_names(path: str | os.PathLike) -> np.ndarray | None:
@@ -276,9 +273,7 @@ def open_names(path: str | os.PathLike) -> np.ndarray | None:
     path : path
         The ``train`` or ``test`` folder of a prepared data set.
     """
-    names = _open_column(Path(path), "names")
-    with reading(Path(path) / "names.npy", "names of rows", REMEDY):
-        return None if names is None else np.char.decode(names, "utf-8")
+    return _open_column(Path(path), "names")
 
 
 def _open_column(folder: Path, name: str) -> np.ndarray | None:
@@ -291,7 +286,10 @@ def _open_column(folder: Path, name: str) -> np.ndarray | None:
         values = open_array(file, *TYPES.get(name, ()))
         if values.shape != (split["shape"][0],):
             raise DatasetError(f"{file}: {values.size} {name} for {split['shape'][0]} rows; {REMEDY}")
-        return values
+        if name == "groups":
+            check_bounds(file, values, 0, MAX_INT32)
+    with reading(file, f"{name} of rows", REMEDY):
+        return values if name == "groups" else np.char.decode(values, "utf-8")
 
 
 def verify(folder: str | os.PathLike) -> None:

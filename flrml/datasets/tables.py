@@ -46,8 +46,7 @@ def load_table(request: Request) -> Loaded:
 
 def _read(path: Path, roles: dict[str, str], options: dict[str, Any]) -> Part:
     """Read a table into memory, and take the columns that have a role."""
-    frame = READERS[options["format"]](path)
-    frame.columns = [str(column) for column in frame.columns]
+    frame = read_table(path, options["format"])
     columns = list(frame.columns)
     if "target" not in roles:
         raise DatasetError(
@@ -58,8 +57,6 @@ def _read(path: Path, roles: dict[str, str], options: dict[str, Any]) -> Part:
         if name not in columns:
             hint = f"{suggest(name, columns)}; correct `{option}`, the columns are {listed(columns)}"
             raise DatasetError(f"{path}: no column {name!r}{hint}")
-    if frame.empty:
-        raise DatasetError(f"{path}: no rows; write a header line and one line per example")
     for name in roles.values():
         check_type(str(path), name, frame[name])
         if frame[name].isna().any():
@@ -67,6 +64,14 @@ def _read(path: Path, roles: dict[str, str], options: dict[str, Any]) -> Part:
     values = {role: frame[name].tolist() for role, name in roles.items()}
     part = list_part(values.get("text", frame), _as_labels(values["target"]), str(path))
     return part.described(values.get("groups"), values.get("names"))
+
+
+def read_table(path: Path, format_: str) -> "pd.DataFrame":
+    """Read a table of one of the formats; the index is the row or line in the file."""
+    frame = READERS[format_](path)
+    if frame.empty:
+        raise DatasetError(f"{path}: no rows; write a header line and one line per example")
+    return frame.rename(columns=str)
 
 
 def _as_labels(labels: list[Any]) -> np.ndarray:

@@ -80,7 +80,7 @@ CASES = {
         csv(note=DISTINCT),
         {},
         "column 'note' has a different value in every row, such as 'record 0'; if it is text, name it with `text`, "
-        f"or {TAKE_OUT}",
+        f"if it names the rows, with `names`, or {TAKE_OUT}",
     ),
     "a misspelt label column": (
         "a.csv",

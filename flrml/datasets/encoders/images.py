@@ -35,6 +35,8 @@ class ImageEncoder(RowsEncoder):
         rows = []
         for name, item in _named(raw, origin):
             with _opened(name, item) as image:
+                if self.size and image.width <= 4 < self.size[1] and isinstance(item, np.ndarray | list):
+                    raise DatasetError(f"{name}: a row of pixels; give a list of images, also of a single one")
                 rows.append(self._pixels(image))
         return np.stack(rows)
 

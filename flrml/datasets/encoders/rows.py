@@ -66,6 +66,9 @@ class RowsEncoder:
 
     def encode(self, raw: Any, origin: str, examples: np.ndarray | None = None) -> Any:
         """Turn raw input into rows; errors name its origin and the number of the example, counted from 0."""
+        is_empty = raw.shape[0] == 0 if getattr(raw, "ndim", 0) else raw in ([], (), {})
+        if is_empty:
+            raise DatasetError(f"{origin}: no examples; give at least one")
         block = self.numbers(raw, origin)
         if self.layout in BINARY_LAYOUTS:
             return unit_rows(sp.csr_matrix(block != 0, dtype=np.float64))

@@ -137,7 +137,8 @@ def _check_words(origin: str, name: str, words: Counter, n_rows: int) -> None:
     elif all(map(DECIMAL_COMMA.match, words)):
         problem = f"holds numbers with a comma such as {first}; write a point"
     elif n_rows == len(words) > 1:
-        problem = f"has a different value in every row, such as {first}; if it is text, name it with `text`"
+        problem = f"has a different value in every row, such as {first}; if it is text, name it with `text`, "
+        problem += "if it names the rows, with `names`"
     elif len(words) > MAX_LEVELS:
         problem = f"has more than {MAX_LEVELS:,} different values, such as {first}; group them"
     else:

@@ -64,6 +64,8 @@ def as_texts(raw: Any, origin: str, column: str | None = None) -> list[str]:
     """Return raw input, or a column of it if it is a table, as a list of texts; refuse anything else."""
     if column is not None and column in getattr(raw, "columns", raw if isinstance(raw, dict) else ()):
         raw = raw[column]
+    if isinstance(raw, list) and column is not None:  # records, as a request has them
+        raw = [item.get(column) if isinstance(item, dict) else item for item in raw]
     if isinstance(raw, str):
         raise DatasetError(f"{origin}: a single string; give a list of texts")
     if getattr(raw, "ndim", 1) == 2 and raw.shape[1] != 1:

@@ -12,9 +12,10 @@ import scipy.sparse as sp
 from flrml.datasets import load_meta
 from flrml.datasets.encoders.rows import RowsEncoder
 from flrml.datasets.reading import files_below, reading
-from flrml.datasets.registry import FORMATS
+from flrml.datasets.registry import FORMATS, format_of
 from flrml.datasets.svmlight import read_svmlight
-from flrml.datasets.tables import READERS as TABLE_READERS
+from flrml.datasets.tables import READERS as TABLES
+from flrml.datasets.tables import read_table
 from flrml.files import atomic_write, read_json
 from flrml.pipeline.naming import METRICS, MODEL
 from flrml.pipeline.stages.evaluate import describe_parts
@@ -22,8 +23,6 @@ from flrml.pipeline.tracking.classifier import FILE, RawInputModel, _load_pyfunc
 from flrml.pipeline.tracking.experiment import tracking_uri
 
 USAGE = "give all three: make predict MODEL=results/runs/… INPUT=new.csv OUTPUT=classes.csv"
-TABLES = {suffix: TABLE_READERS[name] for name in TABLE_READERS for suffix in FORMATS[name][2]}
-SVMLIGHT = FORMATS["svmlight"][2]
 Input = tuple[Iterable[Any], Any]  # names of the examples, and the examples
 
 
@@ -32,7 +31,7 @@ def open_model(address: str) -> RawInputModel:
     folder = Path(address)
     if (folder / METRICS).exists():
         return _of_run(folder.resolve())
-    if folder.is_dir() and not (folder / "MLmodel").exists():
+    if ":" not in address and not (folder / "MLmodel").exists():
         raise ValueError(
             f"{address}: neither a run, such as results/runs/flowers/flrml/seed0, nor a model of MLflow"
         )
@@ -64,16 +63,15 @@ def read_input(path: Path, encoder: RowsEncoder) -> Input:
 
 
 def _read_table(path: Path, encoder: Any) -> Input:
-    if path.suffix not in TABLES:
-        raise ValueError(f"{path}: the model takes a table; give a file that ends with {', '.join(TABLES)}")
-    frame = TABLES[path.suffix](path)
-    if frame.empty:
-        raise ValueError(f"{path}: no rows; write a header line and one line per example")
+    name = format_of(str(path))
+    if name not in TABLES:
+        raise ValueError(f"{path}: the model takes a table; give a file that ends with {_endings(*TABLES)}")
+    frame = read_table(path, name)
     return frame.index, frame
 
 
 def _read_texts(path: Path, encoder: Any) -> Input:
-    if path.suffix in TABLES:
+    if format_of(str(path)) in TABLES:
         if encoder.column is None:
             raise ValueError(
                 f"{path}: the model takes texts; give a folder of text files, or a file of one per line"
@@ -97,17 +95,18 @@ def _read_images(path: Path, encoder: Any) -> Input:
 
 
 def _read_rows(path: Path, encoder: Any) -> Input:
-    if path.suffix in SVMLIGHT:
+    name = format_of(str(path))
+    if name == "svmlight":
         with tempfile.TemporaryDirectory() as scratch:
             X = sp.csr_matrix(read_svmlight(path, Path(scratch) / "rows")[0], copy=True)
         X.resize(X.shape[0], max(X.shape[1], encoder.n_columns))  # trailing columns may be empty
-    elif path.suffix in (".npy", ".npz"):
+    elif name in ("npy", "npz"):
         with reading(path, "an array", "save it with numpy.save, or as X with numpy.savez"):
             X = np.load(path, allow_pickle=False)
-            if path.suffix == ".npz":
+            if name == "npz":
                 X = sp.load_npz(path) if "format" in X else X["X"]
     else:
-        wanted = ", ".join((".npy", ".npz", *SVMLIGHT))
+        wanted = _endings("npy", "npz", "svmlight")
         raise ValueError(f"{path}: the model takes rows of numbers; give a file that ends with {wanted}")
     return range(X.shape[0]), X
 
@@ -119,6 +118,10 @@ READERS: dict[str, Callable[[Path, Any], Input]] = {
     "image": _read_images,
     "rows": _read_rows,
 }
+
+
+def _endings(*formats: str) -> str:
+    return ", ".join(ending for name in formats for ending in FORMATS[name][2])
 
 
 def _names(files: list[Path], folder: Path) -> list[str]:

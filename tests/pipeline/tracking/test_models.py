@@ -57,7 +57,8 @@ def test_every_type_of_input_gives_the_same(served):
         arrays = np.array(as_json(kind.raw))
         versions = [[Path(file) for file in kind.raw], arrays, list(arrays.astype(np.uint8)), pd.Series(kind.raw)]
     elif isinstance(kind.raw, list):
-        versions = [np.array(kind.raw), pd.Series(kind.raw), pd.DataFrame({"n": 1, "body": kind.raw})]
+        table = pd.DataFrame({"n": 1, "body": kind.raw})
+        versions = [np.array(kind.raw), pd.Series(kind.raw), table, table.to_dict("records")]
     else:
         dense = kind.raw.toarray() if sp.issparse(kind.raw) else kind.raw
         versions = [dense.astype(np.float64), dense.astype(np.float32), pd.DataFrame(dense), sp.csr_matrix(dense)]
@@ -168,6 +169,13 @@ def test_signature_example_and_requirements_say_what_the_model_takes(served):
         ),
         ("text", "one text", {}, ["a single string; give a list"]),
         ("text", [1.5], {}, ["example 1: '1.5' is not a text"]),
+        ("text", [{"title": "x"}], {}, ["example 1: 'None' is not a text"]),
+        ("text", [], {}, ["input: no examples; give at least one"]),
+        ("table", [], {}, ["input: no examples"]),
+        ("table", pd.DataFrame({"sepal_length": []}), {}, ["input: no examples"]),
+        ("embeddings", np.zeros((0, 64)), {}, ["input: no examples"]),
+        ("image", [], {}, ["input: no examples"]),
+        ("image", np.zeros((8, 8, 3), np.uint8), {}, ["example 1: a row of pixels; give a list of images"]),
         ("embeddings", np.zeros((2, 63)), {}, ["63 columns", "have 64"]),
         ("embeddings", [["a"] * 64], {}, ["not a matrix of numbers"]),
         ("embeddings", [[1.0] * 64, [1.0]], {}, ["not a matrix of numbers"]),

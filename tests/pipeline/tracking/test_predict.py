@@ -1,5 +1,6 @@
 """The command that predicts raw files."""
 
+import gzip
 import shutil
 
 import mlflow
@@ -37,6 +38,16 @@ def test_files_of_every_kind_give_the_evaluated_classes(trained_kinds, kind, tmp
     assert {"row", "neighbor_3", "class_3", "similarity_3"} <= set(found.columns)
     first = {"table": 2, "text": 2, "image": "digit 0/011.png"}.get(kind, 0)
     assert found["row"][0] == first if kind != "image" else found["row"].is_monotonic_increasing
+
+
+@pytest.mark.parametrize("kind", ["table", "text", "svmlight"])
+def test_compressed_files_give_the_same(trained_kinds, kind, tmp_path):
+    results, kinds = trained_kinds
+    new = tmp_path / f"{kinds[kind].file}.gz"
+    new.write_bytes(gzip.compress((results.results.parent / kind / kinds[kind].file).read_bytes()))
+    assert predict(str(results.results / run_of(kind)), str(new), str(tmp_path / "out.csv")) == 0
+    found = pd.read_csv(tmp_path / "out.csv", dtype={"class": str})
+    assert found["class"].tolist() == predictions(results, kind)
 
 
 def test_a_logged_model_predicts_as_the_run_does(trained_kinds, tmp_path, monkeypatch):
@@ -136,7 +147,12 @@ def test_bad_models_are_one_line(trained_kinds, tmp_path, capsys, monkeypatch):
     shutil.copytree(results.results / "data/table", results.results.parent / "copy/data/table")
     metrics = read_json(run / "metrics.json")
     lines = {}
-    for name, place in {"a folder": tmp_path, "MLflow": "models:/m-none", "nothing": ""}.items():
+    for name, place in {
+        "a folder": tmp_path,
+        "absent": "runs/x",
+        "MLflow": "models:/m-none",
+        "nothing": "",
+    }.items():
         assert predict(str(place), new, "out.csv") == 1
         lines[name] = capsys.readouterr().err
     changed = {"data": {"train": {"digest": "other"}}}
@@ -146,6 +162,7 @@ def test_bad_models_are_one_line(trained_kinds, tmp_path, capsys, monkeypatch):
         lines[name] = capsys.readouterr().err
     expected = {
         "a folder": "neither a run",
+        "absent": "runs/x: neither a run",
         "MLflow": "m-none",
         "nothing": "give all three: make predict MODEL=",
         "other data": "prepared anew",
