@@ -34,17 +34,16 @@ def leave_out_missing(
         files = missing_files(dataset["source"], raw_dir, dataset["options"], answers)
         if not files:
             continue
-        wanted = " and ".join(files)
+        wanted = f"{' and '.join(files)} {'are' if len(files) > 1 else 'is'} not"
         options = dataset["options"] | dataset.get("fallback", {})
         if "fallback" in dataset and not missing_files(dataset["source"], raw_dir, options, answers):
             datasets[name] = dataset | {"options": options}
             instead = ", ".join(f"{key}: {value}" for key, value in dataset["fallback"].items())
-            lines.append(f"{name} is prepared with {instead}, because {wanted} is not available")
+            lines.append(f"{name} is prepared with {instead}, because {wanted} available")
         else:
-            missing[name] = f"{wanted} is not available"  # tables travel, so they name no folder
+            missing[name] = f"{wanted} available"  # tables travel, so they name no folder
             addresses = ", ".join(address for address in files.values() if address)
-            where = f"is not in {raw_dir}" + (f", and {addresses} does not answer" if addresses else "")
-            reasons[name] = f"{wanted} {where}"
+            reasons[name] = f"{wanted} in {raw_dir}" + (f", and no answer from {addresses}" if addresses else "")
             lines.append(f"{name} is left out: {reasons[name]}")
     if missing and (config["strict"] or len(missing) == len(datasets)):
         every = "; ".join(f"datasets.{name}: {reason}" for name, reason in reasons.items())

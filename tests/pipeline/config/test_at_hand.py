@@ -115,7 +115,7 @@ def test_the_configuration_goes_on_without_data_sets_that_lack_files(tmp_path, r
     assert list(config["figures"]) == ["margin"]
     assert missing == {"rcv1": "RCV1_4Class.mat is not available"}
     assert lines == [
-        f"rcv1 is left out: RCV1_4Class.mat is not in {raw}, and {RCV1} does not answer",
+        f"rcv1 is left out: RCV1_4Class.mat is not in {raw}, and no answer from {RCV1}",
         "ng20 is prepared with holdout: 0.2, because news20.t.bz2 is not available",
     ]
 
