@@ -14,11 +14,13 @@ from flrml.pipeline.report.results import Record, Results, by, exponent, mean, t
 from flrml.pipeline.report.table import Cell, Table, figures, minus
 
 NOTE = (
-    "Accuracy in per cent, in brackets the paper's and the difference to it; training time in seconds, in brackets "
-    "the paper's and ours as a multiple of it, measured on another machine. M: out of memory (16 GB in the paper, "
-    "the limit of the configuration here), T: out of time, E: no finite non-zero solution, F: failed. Mean rank: "
-    "of the accuracy among all but controls, over the data sets, in brackets the paper's on the same ones. "
-    "Methods that did not end come last. Bold: the best of a column; *: bold in the paper."
+    "Accuracy in per cent; training time in seconds. M: out of memory, T: out of time, E: no finite non-zero "
+    "solution, F: failed. Mean rank: of the accuracy among all but controls, over the data sets. Methods that did "
+    "not end come last. Bold: the best of a column."
+)
+PRINTED_NOTE = (
+    " In brackets: the paper's accuracy and the difference to it; its time, measured on another machine, and ours "
+    "as a multiple of it; its mean rank on the same data sets. M in the paper: beyond 16 GB; *: bold there."
 )
 PRINTED: dict[int, dict[str, Any]] = {3: paper.WITH_SVD, 4: paper.WITHOUT_SVD}
 PRINTED_DATASETS = {3: paper.WITH_SVD_DATASETS, 4: paper.WITHOUT_SVD_DATASETS}
@@ -72,7 +74,10 @@ def dataset_table(results: Results) -> Table:
         printed = ", ".join(f"{value:,}" for value in known) if known else "–"
         cells = [name, _paper_name(name) or "–", "–", "–", "–", "–", printed, f"missing: {reason}"]
         body.append([Cell(cell) for cell in cells])
-    return Table(["data set", "in the paper", *sizes, f"paper: {', '.join(sizes)}", "differences"], body)
+    head = ["data set", "in the paper", *sizes, f"paper: {', '.join(sizes)}", "differences"]
+    is_beside_paper = any(cells[1].text != "–" for cells in body)
+    shown = [column for column, name in enumerate(head) if is_beside_paper or "paper" not in name]
+    return Table([head[column] for column in shown], [[cells[column] for column in shown] for cells in body])
 
 
 def with_svd_table(results: Results) -> Table:
@@ -119,10 +124,10 @@ def _comparison(results: Results, number: int) -> Table:
     )
     printed_ranks = _printed_ranks(number, names.values())
     head = ["method", "mean rank"]
-    for dataset, name in names.items():
-        head += [f"{dataset} ({name or 'not the paper’s'}) %", f"{dataset} s"]
-    for dataset, name in absent.items():
-        head += [f"{dataset} ({name}, missing) %", f"{dataset} s"]
+    is_beside_paper = any((names | absent).values())
+    for dataset, name in (names | absent).items():
+        known = f"{name}, missing" if dataset in absent else name or "not the paper’s"
+        head += [f"{dataset} ({known}) %" if is_beside_paper else f"{dataset} %", f"{dataset} s"]
     rows = []
     for name in sorted((name for name in METHODS if name in runs), key=lambda name: METHODS[name].control):
         row = [Cell(title(name) + (" (control)" if METHODS[name].control else ""))]
@@ -136,7 +141,7 @@ def _comparison(results: Results, number: int) -> Table:
                 Cell(_seconds(found, printed), _is_best(name, seconds.get(dataset, {}), min)),
             ]
         rows.append(row)
-    return Table(head, rows, NOTE)
+    return Table(head, rows, NOTE + PRINTED_NOTE * is_beside_paper)
 
 
 def _mean_ranks(accuracies: dict[str, dict[str, float | None]]) -> dict[str, float]:

@@ -103,7 +103,7 @@ def test_accuracies_on_a_sample_of_the_test_rows_say_how_many():
     assert table.rows[0][1].text == "80.0 % in 2 s (on 50 test rows)"
     assert table.rows[0][3].text == "90.0 % in 2 s"
     assert (
-        column(without_svd_table(Results(runs=runs)), "mine (")["cosine on X (control)"].text == "80.0 of 50 rows"
+        column(without_svd_table(Results(runs=runs)), "mine %")["cosine on X (control)"].text == "80.0 of 50 rows"
     )
 
 
@@ -134,6 +134,16 @@ def test_controls_are_rows_of_their_own_below(table):
 
 def test_a_data_set_that_is_not_the_papers_says_so(table):
     assert "mine (not the paper’s) %" in table.head
+
+
+def test_own_data_are_not_compared_with_the_paper(results):
+    table = without_svd_table(results)
+    assert [head for head in table.head if head.endswith("%")] == ["tdt2 %", "big %"]
+    assert "paper" not in table.note
+    meta = {"splits": {"train": {"shape": (6, 5)}, "test": {"shape": (7, 5)}}, "n_classes": 2, "paper": None}
+    table = dataset_table(Results(metas={"mine": {"name": "mine", "notes": ["all"], **meta}}))
+    assert table.head == ["data set", "D", "n", "n test", "classes", "differences"]
+    assert [cell.text for cell in table.rows[0]] == ["mine", "5", "6", "7", "2", "all"]
 
 
 def test_a_data_set_without_methods_of_the_table_has_no_column(results, table):

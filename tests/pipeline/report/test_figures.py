@@ -2,6 +2,7 @@
 
 import csv
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
@@ -83,6 +84,13 @@ def test_pareto_shows_what_finished_against_the_time_with_the_svd(tmp_path, stem
     draw_pareto(stem, results)
     rows = {row["method"]: (float(row["accuracy"]), float(row["seconds with SVD"])) for row in numbers(stem)}
     assert rows == {"flrml": (pytest.approx(80), 5.0), "cosine": (pytest.approx(50), 0.5)}
+
+
+def test_pareto_has_no_accuracies_beyond_all_rows(tmp_path, stem, monkeypatch):
+    drawn: list = []
+    monkeypatch.setattr(plt, "close", drawn.append)
+    draw_pareto(stem, read(tmp_path, runs=[run("digits", "flrml", 1.0), run("digits", "cosine", 1.0)]))
+    assert 100 < drawn[0].axes[0].get_ylim()[1] <= 101
 
 
 def test_growth_leaves_out_sizes_over_the_limit(tmp_path, stem):

@@ -26,6 +26,7 @@ def draw_pareto(stem: str | Path, results: Results) -> None:
             best = [p for p in sorted(points) if not any(q[0] <= p[0] and q[1] >= p[1] and q != p for q in points)]
             panel.step(*zip(*best, strict=True), where="post", color="grey", linewidth=0.8, zorder=0)
             panel.set(title=dataset, xlabel="training time, with SVD (s)", ylabel="5-NN accuracy (%)", xscale="log")
+            panel.set_ylim(top=min(panel.get_ylim()[1], 101))
             style.few_ticks(panel.xaxis)
         style.legend_above(axes)
     style.write_numbers(stem, ["dataset", "method", "seconds with SVD", "accuracy"], rows)
