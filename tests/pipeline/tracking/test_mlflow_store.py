@@ -102,7 +102,7 @@ def test_pruning_lists_asks_and_deletes_earlier_runs_of_this_folder_only(tmp_pat
     trained.write(run("digits", "flrml", 0.8, training="new"))
     (trained.results / TRAINING / "progress.jsonl").unlink()
     monkeypatch.setattr("builtins.input", lambda question: "")
-    assert prune("", "config.yaml") == 1
+    assert prune("", "config.yaml") == 0
     said = capsys.readouterr().out
     assert first.info.run_id in said
     assert "digits flrml" in said
