@@ -43,8 +43,8 @@ def serve(port: str, config: str = "") -> int:
     print(f"Runs: {store.runs_page(f'http://{host}:{port}')}")
     print("`make prune` deletes the runs of earlier results. Stop with Ctrl-C.", flush=True)
     command = ["mlflow", "ui", "--backend-store-uri", store.uri, "--host", host, "--port", port]
-    # The server's workers for evaluation jobs have nothing to do here.
-    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    # The server's workers for evaluation jobs have nothing to do here; its warnings hide the address.
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "PYTHONWARNINGS": "ignore"}
     return subprocess.run(command, check=False, env=environment).returncode
 
 
