@@ -46,7 +46,7 @@ def test_code_of_the_home_page_runs():
     (code,) = blocks("python", (ROOT / "docs/index.md").read_text())
     found: dict = {}
     exec(code, found)
-    assert found["embedded"].shape == (len(found["y"]), 40)
+    assert found["embedded"].shape == (len(found["y"]), found["model"].n_components)
 
 
 def test_code_of_the_page_on_ridge_flrml_runs(capsys):
