@@ -129,7 +129,7 @@ class Project:
 
     def sync(self) -> None:
         """Make MLflow agree with the results, as `make ui` does first."""
-        command = [sys.executable, "-m", "flrml.pipeline.tracking", "follow", "results"]
+        command = [sys.executable, "-m", "flrml.pipeline", "follow", "results"]
         subprocess.run(command, cwd=self.work, env=self.environment, stdin=subprocess.DEVNULL, check=True)
 
     def numbers(self) -> dict[str, Any]:

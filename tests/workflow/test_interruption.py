@@ -155,7 +155,7 @@ def test_a_killed_follower_costs_a_line_and_the_next_run_logs_the_results(finish
         time.sleep(0.1)
     for child in processes()[process.pid]:
         command = Path(f"/proc/{child}/cmdline").read_bytes()
-        if b"flrml.pipeline.tracking" in command:
+        if b"flrml.pipeline\0follow" in command:
             os.kill(child, signal.SIGKILL)
     assert process.wait(600) == 0
     assert fresh.numbers() == finished.numbers()

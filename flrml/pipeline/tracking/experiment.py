@@ -80,7 +80,7 @@ class Follower:
         write_experiment(self.results, *self.description)
         with atomic_write(LAST) as temporary:
             temporary.write_text(str(self.results), encoding="utf-8")
-        command = [sys.executable, "-m", "flrml.pipeline.tracking", "follow", str(self.results)]
+        command = [sys.executable, "-m", "flrml.pipeline", "follow", str(self.results)]
         path = os.pathsep.join(part or "." for part in sys.path)
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path})
 

@@ -18,7 +18,7 @@ class Following:
 
     def __init__(self, folder, **variables):
         self.folder = folder
-        command = [sys.executable, "-m", "flrml.pipeline.tracking", "follow", str(folder.results)]
+        command = [sys.executable, "-m", "flrml.pipeline", "follow", str(folder.results)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | variables
         )
