@@ -75,9 +75,8 @@ lint: $(READY) ## ruff (lint and format), snakefmt, snakemake --lint and mypy
 	snakemake --lint
 	mypy
 
-# Runs of the pipeline come first, so that none is left over for one core.
 test: lint ## lint, then the quick tests and the examples in docstrings
-	OMP_NUM_THREADS=1 pytest -n $(CORES) -m "not slow" --doctest-modules --ignore=flrml/pipeline tests/workflow tests flrml
+	OMP_NUM_THREADS=1 pytest -n $(CORES) --dist worksteal -m "not slow" --doctest-modules --ignore=flrml/pipeline tests flrml
 
 test-real: $(READY) ## accuracies on the real data sets in FLRML_RAW_DIR (17 minutes of processor time)
 	pytest -m "real_data" -s tests
