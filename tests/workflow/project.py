@@ -23,21 +23,22 @@ del TINY["methods"]["flrml-ridge"]  # so that runs are short; its training has t
 # Numbers that differ between two runs of the same thing.
 CHANGING = re.compile(r"seconds|started|peak_mb|made_by|^training$")
 MOST_SECONDS = 1800  # of one run; one that stalls is a failure
-# Dry runs are forks of a process that has imported much of what Snakemake and the rules do: half of their time.
+# Runs are forks of a process that has imported much of what Snakemake and the rules do: half the time of a dry run.
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["snakemake.cli", "snakemake.notebook", "sklearn.neighbors", "pandas", "requests"])
 
 
-def plan(arguments: list[str], folder: Path, environment: dict[str, str], said: Path) -> int:
+def snakemake(arguments: list[str], folder: Path, environment: dict[str, str], said: Path) -> int:
     """Run Snakemake with these arguments in a folder, its output to a file; return its exit code."""
-    process = FORKS.Process(target=_run_snakemake, args=(arguments, folder, environment, said))
+    process = FORKS.Process(target=_in_fork, args=(arguments, folder, environment, said))
     process.start()
     process.join(MOST_SECONDS)
     process.kill()
+    process.join()
     return process.exitcode
 
 
-def _run_snakemake(arguments: list[str], folder: Path, environment: dict[str, str], said: Path) -> None:
+def _in_fork(arguments: list[str], folder: Path, environment: dict[str, str], said: Path) -> None:
     assert "flrml" not in sys.modules
     from snakemake.cli import main
 
@@ -97,24 +98,10 @@ class Project:
 
     def run(self, *arguments: str, config: dict[str, Any] | None = None, ok: bool = True) -> str:
         """Run Snakemake and return all that it says; a failure is an error unless it is expected."""
-        command = self.command(*arguments, config=config)
-        if "--dry-run" in arguments:
-            said = self.folder / "dry-run.log"
-            code = plan(command[3:], self.code, self.environment, said)
-            assert (code == 0) == ok, said.read_text()
-            return said.read_text()
-        done = subprocess.run(
-            command,
-            cwd=self.code,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=MOST_SECONDS,
-        )
-        assert (done.returncode == 0) == ok, done.stdout
-        return done.stdout
+        said = self.folder / "said.log"
+        code = snakemake(self.command(*arguments, config=config)[3:], self.code, self.environment, said)
+        assert (code == 0) == ok, said.read_text()
+        return said.read_text()
 
     def planned(self, *arguments: str, config: dict[str, Any] | None = None) -> Counter:
         """How many jobs of each rule Snakemake would run; the rule `all` apart."""

@@ -13,7 +13,7 @@ import yaml
 from flrml.methods import Method
 from flrml.pipeline.config.resolve import resolve
 from tests.pipeline.server import free_port, serving
-from tests.workflow.project import ROOT, plan
+from tests.workflow.project import ROOT, snakemake
 
 TEXT = (ROOT / "README.md").read_text()
 PAGES = (
@@ -93,7 +93,9 @@ def test_commands_are_understood(command, fresh):
     arguments = command.removeprefix("snakemake ").split()
     prints = {"--list-rules", "--rulegraph"} & set(arguments)
     said = fresh.folder / "said.log"
-    code = plan([*arguments, *([] if prints else ["--dry-run", "--quiet"])], fresh.code, fresh.environment, said)
+    code = snakemake(
+        [*arguments, *([] if prints else ["--dry-run", "--quiet"])], fresh.code, fresh.environment, said
+    )
     assert code == 0, said.read_text()
 
 
