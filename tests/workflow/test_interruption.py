@@ -32,6 +32,8 @@ SECONDS = 8.0  # after the first job has started, within which a signal is sent
 
 def start(project: Project, config: dict[str, Any] = TINY) -> subprocess.Popen:
     """Start the documented command in a process group of its own."""
+    # What a shell starts in the background ignores this signal, and so would its children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with open(project.folder / "killed.log", "a") as log:
         return subprocess.Popen(
             project.command("--rerun-incomplete", config=config),
