@@ -13,7 +13,7 @@ from flrml.pipeline.stages.logs import in_a_line, tell
 
 # Module in this package and function of every command; imported when needed, as mlflow takes seconds.
 COMMANDS = {
-    "follow": "tracking.follow.follow",
+    "follow": "tracking.experiment.follow",
     "ui": "tracking.ui.serve",
     "prune": "tracking.ui.prune",
     "report": "tracking.ui.add_report",
