@@ -49,20 +49,20 @@ comparison: $(READY) ## run all methods on the bundled data sets (40 minutes)
 	@$(MAKE) --no-print-directory run CONFIG=workflow/configs/comparison.yaml
 
 ui: $(READY) ## browse the last experiment in MLflow's UI on 127.0.0.1:5000 (CONFIG=… for another, PORT=…)
-	@$(BIN)/python -m flrml.pipeline.tracking ui $(PORT) $(CHOSEN)
+	@$(BIN)/python -m flrml.pipeline ui $(PORT) $(CHOSEN)
 
 predict: $(READY) ## write classes and neighbours of new files to a CSV: MODEL=results/runs/… INPUT=… OUTPUT=classes.csv
-	@$(BIN)/python -m flrml.pipeline.tracking predict "$(MODEL)" "$(INPUT)" "$(OUTPUT)"
+	@$(BIN)/python -m flrml.pipeline predict "$(MODEL)" "$(INPUT)" "$(OUTPUT)"
 
 prune: $(READY) ## list the runs of earlier results in MLflow, ask, and delete them with their models (YES=1 does not ask)
-	@$(BIN)/python -m flrml.pipeline.tracking prune "$(YES)" $(CHOSEN)
+	@$(BIN)/python -m flrml.pipeline prune "$(YES)" $(CHOSEN)
 
 publish: ## copy tables and figures of a finished run to docs/results (CONFIG as for run, MACHINE says where it ran)
 	$(BIN)/python docs/publish.py $(CONFIG) "$(MACHINE)"
 
 report: $(READY) ## write report.html, every figure and table in one file, and add it to MLflow's run
 	snakemake --cores 1 --configfile $(CONFIG) --report report.html
-	@$(BIN)/python -m flrml.pipeline.tracking report report.html $(CONFIG)
+	@$(BIN)/python -m flrml.pipeline report report.html $(CONFIG)
 
 docs: $(READY) ## build the documentation with its gallery into docs/_build/html, strictly
 	sphinx-build -W --keep-going -q -b html docs docs/_build/html
@@ -75,9 +75,8 @@ lint: $(READY) ## ruff (lint and format), snakefmt, snakemake --lint and mypy
 	snakemake --lint
 	mypy
 
-# Runs of the pipeline come first, so that none is left over for one core.
 test: lint ## lint, then the quick tests and the examples in docstrings
-	OMP_NUM_THREADS=1 pytest -n $(CORES) -m "not slow" --doctest-modules --ignore=flrml/pipeline tests/workflow tests flrml
+	OMP_NUM_THREADS=1 pytest -n $(CORES) --dist worksteal -m "not slow" --doctest-modules --ignore=flrml/pipeline tests flrml
 
 test-real: $(READY) ## accuracies on the real data sets in FLRML_RAW_DIR (17 minutes of processor time)
 	pytest -m "real_data" -s tests

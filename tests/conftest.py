@@ -17,6 +17,11 @@ settings.register_profile("flrml", deadline=None, max_examples=25, derandomize=T
 settings.load_profile("flrml")
 
 
+def pytest_collection_modifyitems(items):
+    """Begin with runs of the pipeline, the longest tests, so that none is left for one core at the end."""
+    items.sort(key=lambda item: "workflow" not in item.path.parts)
+
+
 @pytest.fixture(autouse=True)
 def registered_methods():
     """Forget the classes from outside that a configuration of the test has registered."""

@@ -23,7 +23,7 @@ from flrml.compat import (
     stop_work_stealing,
 )
 
-QUIET = {"dashboard_address": None, "processes": False, "threads_per_worker": 1, "silence_logs": 50}
+QUIET = {"dashboard_address": ":0", "processes": False, "threads_per_worker": 1, "silence_logs": 50}
 
 
 def address(_):

@@ -7,7 +7,6 @@ import flrml
 
 LIGHT = ("mlflow", "matplotlib", "snakemake", "pymanopt", "pyriemann", "dask", "distributed")
 FOLDER = Path(flrml.__file__).parent
-CORE = ("", "rows", "ridge", "baselines", "reference", "distributed")
 
 
 def test_import_is_light():
@@ -17,5 +16,5 @@ def test_import_is_light():
 
 
 def test_no_name_of_a_module_occurs_twice():
-    names = Counter(path.stem for folder in CORE for path in (FOLDER / folder).glob("*.py"))
+    names = Counter(path.stem for path in FOLDER.rglob("*.py"))
     assert [name for name, count in names.items() if count > 1] == ["__init__"]

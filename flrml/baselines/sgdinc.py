@@ -24,7 +24,7 @@ class SGDINC(Baseline):
     Minimises the mean hinge [1 + d_M(i, j) − d_M(i, k)]₊ over triplets plus λ tr(M), over positive semi-definite
     M = Q diag(s) Qᵀ, by proximal steps on mini-batches from M = 0. A step is exact but for the cap on the rank: it
     decomposes M and the batch's low-rank gradient in the span of Q and of the batch's rows, through small Gram
-    matrices, and never forms a D × D matrix nor a dense batch. Beside X only Q (D × d) is held, so a million
+    matrices, and never forms a D × D matrix nor a dense batch. Besides X, only Q (D × d) is held, so a million
     features are no obstacle; works on X itself, sparse or not.
 
     The factored step is determined by the published method. Ours are all constants, the step η₀/√t, and the cap

@@ -1,7 +1,7 @@
 """Data sets: registered sources, the user's own files, and the prepared store on disk."""
 
 from flrml.datasets.encoders import load_encoder
-from flrml.datasets.encoders.embeddings import embed_wordllama
+from flrml.datasets.encoders.pretrained import embed_wordllama
 from flrml.datasets.preparation import paper_table, prepare
 from flrml.datasets.registry import REGISTRY, Dataset, raw_files
 from flrml.datasets.store import load_meta, open_groups, open_names, open_split

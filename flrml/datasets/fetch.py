@@ -79,7 +79,7 @@ class RawFiles:
         sha256 = self.record(path)
         if wanted.sha256 is None:
             self._unverified.append(wanted.name)
-            if path.parent == self.download_folder:
+            if self.download_folder in path.parents:
                 _pin(path, sha256, wanted.url)
         elif sha256 != wanted.sha256:
             self._altered.append(wanted.name)

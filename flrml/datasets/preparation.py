@@ -49,9 +49,9 @@ def prepare(
         Options of the data set; ``REGISTRY[name].options`` lists them with their defaults.
     raw_dir : path, optional
         Folder that is searched for raw files and receives downloads.
-    seed : int, default 0
+    seed : int, default=0
         Seed of hold-outs, subsamples and procedural models.
-    n_jobs : int, default 1
+    n_jobs : int, default=1
         Number of processes that compute voxels; the result does not depend on it.
 
     Returns

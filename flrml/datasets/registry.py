@@ -177,9 +177,9 @@ FORMATS: dict[str, tuple[str, str, tuple[str, ...], tuple[str, ...]]] = {
     "npz": ("numpy_files.load_npz", "table", (".npz",), (*_ARRAYS, "features", "target")),
     "npy": ("numpy_files.load_npy", "table", (".npy",), _ARRAYS),
     "mat": ("matlab.load_mat", "table", (".mat",), ("weighting", "features", "target")),
-    "csv": ("tables.load_table", "table", (".csv", ".tsv"), _TABLE),
-    "parquet": ("tables.load_table", "table", (".parquet",), _TABLE),
-    "jsonl": ("tables.load_table", "table", (".jsonl", ".ndjson"), _TABLE),
+    "csv": ("table_files.load_table", "table", (".csv", ".tsv"), _TABLE),
+    "parquet": ("table_files.load_table", "table", (".parquet",), _TABLE),
+    "jsonl": ("table_files.load_table", "table", (".jsonl", ".ndjson"), _TABLE),
     "folder": ("folders.load_texts", "text", (), ("weighting", "vectorizer", "encoder")),
     "images": ("folders.load_images", "image", (), ("size", "gray")),
 }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flrml.datasets.encoders.embeddings import EmbeddingEncoder
+from flrml.datasets.encoders.pretrained import EmbeddingEncoder
 from flrml.datasets.encoders.rows import RowsEncoder
 from flrml.datasets.encoders.texts import TextEncoder
 from flrml.datasets.fetch import RemoteFile, Wheel

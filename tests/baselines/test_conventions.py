@@ -17,6 +17,8 @@ def small(name):
 
 
 @parametrize_with_checks([small(name) for name in CHECKED])
-@pytest.mark.filterwarnings("ignore::flrml.exceptions.FlrmlWarning")
+@pytest.mark.filterwarnings(
+    "ignore::flrml.exceptions.FlrmlWarning", "ignore::sklearn.exceptions.ConvergenceWarning"
+)
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)

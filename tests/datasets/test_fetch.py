@@ -68,14 +68,15 @@ def test_a_file_that_is_not_the_published_one_is_noted(tmp_path):
     assert raw.notes() == ["repacked or altered, as the sha256 is not the published one: a.bin"]
 
 
-def test_a_download_without_a_published_sha256_is_pinned_by_the_first_one(tmp_path):
-    (tmp_path / "downloads").mkdir()
-    file, wanted = tmp_path / "downloads" / "a.bin", RemoteFile("a.bin", "http://127.0.0.1:9/")
+@pytest.mark.parametrize("name", ["a.bin", "texts/a.bin"])
+def test_a_download_without_a_published_sha256_is_pinned_by_the_first_one(tmp_path, name):
+    file, wanted = tmp_path / "downloads" / name, RemoteFile(name, "http://127.0.0.1:9/")
+    file.parent.mkdir(parents=True)
     file.write_bytes(b"1")
     with pytest.warns(FlrmlWarning, match="unverified"):
         RawFiles(tmp_path).get(wanted)
     RawFiles(tmp_path).get(wanted)
-    assert (tmp_path / "downloads" / "a.bin.sha256").read_text() == hashlib.sha256(b"1").hexdigest() + "\n"
+    assert file.with_name("a.bin.sha256").read_text() == hashlib.sha256(b"1").hexdigest() + "\n"
     file.write_bytes(b"2")
     with pytest.raises(
         DatasetError, match=r"another one than when it was first downloaded.* delete a\.bin\.sha256"

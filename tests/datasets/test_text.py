@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from flrml.datasets import load_encoder, open_split, prepare
-from flrml.datasets.encoders.embeddings import embed_wordllama
+from flrml.datasets.encoders.pretrained import embed_wordllama
 from flrml.exceptions import DatasetError
 
 QUESTIONS = {

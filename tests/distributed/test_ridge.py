@@ -274,6 +274,7 @@ def test_rows_are_taken_in_any_order(two, words):
     np.testing.assert_array_equal(portions[wanted].toarray(), X[wanted].toarray())
 
 
+@pytest.mark.filterwarnings("ignore:The number of unique classes:UserWarning")
 def test_wrong_input_is_refused_by_name(two, words):
     X, y = words
     rows = blocks(X, [300, 300])

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from collections import Counter
 
 import dask.array as da
 import numpy as np
@@ -133,20 +134,24 @@ def test_a_worker_that_joins_takes_its_share(monkeypatch, words, processes):
     processes.worker("--no-nanny")
     with Client(processes.address, timeout=60) as client:
         client.wait_for_workers(1, timeout=120)
-        original = RemoteMatrices.product
+        original, shares = RemoteMatrices.product, []
 
         def join(self, block):
             if len(client.nthreads()) == 1:
                 processes.worker("--no-nanny")
                 client.wait_for_workers(2, timeout=120)
-            return original(self, block)
+            product = original(self, block)
+            shares.append(sorted(Counter(self.remote.places).values()))
+            return product
 
         monkeypatch.setattr(RemoteMatrices, "product", join)
         found = RidgeFLRML(**GIVEN).fit(blocks(X, SIZES), y)
         used = client.run(lambda dask_worker: dask_worker.state.executed_count)
     close(found, expected)
-    assert len(used) == 2
-    assert min(used.values()) > 10
+    assert shares[0] == [2], "the first block was under way"
+    assert len(shares) > 2
+    assert set(map(tuple, shares[1:])) == {(1, 1)}, "each worker has half of the rows from the next block on"
+    assert min(used.values()) >= len(shares) - 1
 
 
 @pytest.mark.slow

@@ -47,8 +47,8 @@ def test_the_tiny_experiment_gives_the_same_metrics_as_on_one_machine(submitting
     assert "written: results/figures/margin.pdf" in said
     asked = {comment: (cpus, memory) for *_, cpus, memory, comment in jobs}
     assert {cpus for comment, (cpus, _) in asked.items() if comment.startswith("rule_train_")} == {"2"}
-    assert asked["rule_evaluate_wildcards_digits_0"] == ("1", "1000M")
-    assert asked["rule_evaluate_wildcards_shapes10-16_0"] == ("1", "1001M"), "larger data, more memory"
+    assert asked["rule_evaluate_wildcards_digits_cosine_0"] == ("1", "1000M")
+    assert asked["rule_evaluate_wildcards_shapes10-16_cosine_0"] == ("1", "1004M"), "larger data, more memory"
 
 
 def test_a_cancelled_job_is_reported_and_the_rerun_completes(submitting):

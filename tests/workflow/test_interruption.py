@@ -32,6 +32,8 @@ SECONDS = 8.0  # after the first job has started, within which a signal is sent
 
 def start(project: Project, config: dict[str, Any] = TINY) -> subprocess.Popen:
     """Start the documented command in a process group of its own."""
+    # What a shell starts in the background ignores this signal, and so would its children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with open(project.folder / "killed.log", "a") as log:
         return subprocess.Popen(
             project.command("--rerun-incomplete", config=config),
@@ -155,7 +157,7 @@ def test_a_killed_follower_costs_a_line_and_the_next_run_logs_the_results(finish
         time.sleep(0.1)
     for child in processes()[process.pid]:
         command = Path(f"/proc/{child}/cmdline").read_bytes()
-        if b"flrml.pipeline.tracking" in command:
+        if b"flrml.pipeline\0follow" in command:
             os.kill(child, signal.SIGKILL)
     assert process.wait(600) == 0
     assert fresh.numbers() == finished.numbers()

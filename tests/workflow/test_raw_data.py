@@ -18,12 +18,12 @@ from sklearn.datasets import dump_svmlight_file
 
 from flrml import RidgeFLRML
 from flrml.datasets import load_meta, open_groups, open_split, prepare
+from flrml.pipeline.__main__ import main
 from flrml.pipeline.config.resolve import resolve
+from flrml.pipeline.serving.classifier import RawInputModel
 from flrml.pipeline.stages.draw_triplets import draw_for_dataset
 from flrml.pipeline.stages.evaluate import evaluate
 from flrml.pipeline.stages.train import train
-from flrml.pipeline.tracking.__main__ import main
-from flrml.pipeline.tracking.classifier import RawInputModel
 from tests.pipeline.server import free_port, serving
 from tests.workflow.project import ROOT
 

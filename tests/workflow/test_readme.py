@@ -13,7 +13,7 @@ import yaml
 from flrml.methods import Method
 from flrml.pipeline.config.resolve import resolve
 from tests.pipeline.server import free_port, serving
-from tests.workflow.project import ROOT
+from tests.workflow.project import ROOT, snakemake
 
 TEXT = (ROOT / "README.md").read_text()
 PAGES = (
@@ -92,8 +92,11 @@ def test_the_method_of_the_docs_is_one(small_digits):
 def test_commands_are_understood(command, fresh):
     arguments = command.removeprefix("snakemake ").split()
     prints = {"--list-rules", "--rulegraph"} & set(arguments)
-    planned = [sys.executable, "-m", "snakemake", *arguments, *([] if prints else ["--dry-run", "--quiet"])]
-    subprocess.run(planned, cwd=fresh.code, env=fresh.environment, check=True, capture_output=True, timeout=120)
+    said = fresh.folder / "said.log"
+    code = snakemake(
+        [*arguments, *([] if prints else ["--dry-run", "--quiet"])], fresh.code, fresh.environment, said
+    )
+    assert code == 0, said.read_text()
 
 
 @pytest.mark.parametrize("target", TARGETS)

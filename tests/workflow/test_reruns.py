@@ -5,7 +5,6 @@ import os
 import re
 from textwrap import indent
 
-import numpy as np
 import pytest
 
 from tests.workflow.project import ROOT, TINY
@@ -61,11 +60,13 @@ def test_a_removed_sweep_point_leaves_figure_and_mlflow(project):
     }
 
 
-def test_an_edit_of_figure_code_only_redraws_with_the_edited_code(project):
+def test_an_edit_of_figure_code_only_redraws_with_the_edited_code_and_a_renamed_title(project):
     project.edit("pipeline/report/figures/printed.py", '"margin ratio", "mean', '"edited", "mean')
     assert project.planned() == PRINTED
+    project.edit("methods.py", '"FLRML (reference)"', '"FLRML, reference"')
     assert project.executed("figure_margin") == {"figure_margin": 1}
     assert (project.results / "figures/margin.csv").read_text().startswith("dataset,method,edited,")
+    assert "FLRML, reference" in (project.results / "figures/margin.rst").read_text()
 
 
 def test_an_edit_of_table_code_only_rewrites_tables(project):
@@ -82,12 +83,6 @@ def test_what_the_registry_says_of_a_method_redraws_what_shows_it_and_trains_not
     project.edit("methods.py", old, new)
     showing = {rule: 1 for rule in (PRINTED | BEYOND) if rule != "figure_smoothing"}
     assert project.planned() == showing | COMPARED | {"table_claims": 1}
-
-
-def test_a_renamed_title_is_drawn(project):
-    project.edit("methods.py", '"FLRML (reference)"', '"FLRML, reference"')
-    assert project.executed("figure_margin") == {"figure_margin": 1}
-    assert "FLRML, reference" in (project.results / "figures/margin.rst").read_text()
 
 
 def test_a_method_that_is_not_used_plans_nothing(project):
@@ -168,11 +163,6 @@ def test_what_the_registry_says_of_a_data_set_prepares_that_one(project):
     assert project.planned()["prepare"] == 1
 
 
-def test_without_a_method_on_an_svd_none_is_computed(fresh):
-    config = {"datasets": {"digits": {}}, "methods": {"cosine": {}, "flrml-ridge": {}}, "common": {}}
-    assert fresh.planned(config=config)["decompose"] == 0
-
-
 def test_a_changed_parameter_of_one_method_retrains_only_that_method(project):
     config = copy.deepcopy(TINY)
     config["methods"]["mflrml-reference"] = {"n_batches": 4}
@@ -217,24 +207,3 @@ def test_damaged_results_are_named_set_aside_and_regenerated(project):
     assert (project.results / "svd/digits/plain.npz.damaged").stat().st_size == 700
     assert {run["status"] for run in project.runs()} == {"FINISHED"}
     assert "Nothing to be done" in project.run()
-
-
-def own_data(path, n=60):
-    """Write a CSV of three classes in four features."""
-    random = np.random.default_rng(n)
-    rows = [[*random.random(4) + np.eye(4)[label], f"class{label}"] for label in np.arange(n) % 3]
-    path.write_text("a,b,c,d,kind\n" + "\n".join(",".join(map(str, row)) for row in rows) + "\n")
-
-
-def test_changed_raw_data_invalidate_everything_after_them(fresh):
-    raw = fresh.work / "raw" / "mine.csv"
-    raw.parent.mkdir()
-    own_data(raw)
-    options = {"train": "mine.csv", "target": "kind", "holdout": 0.25}
-    config = {"datasets": {"mine": {"options": options}}, "methods": {"cosine": {}}, "common": {}}
-    target = "results/runs/mine/cosine/seed0/metrics.json"
-    chain = {"prepare": 1, "triplets": 1, "train": 1, "evaluate": 1}
-    assert fresh.executed(target, config=config) == chain
-    assert fresh.planned(target, config=config) == {}
-    own_data(raw, n=90)
-    assert fresh.planned(target, config=config) == chain

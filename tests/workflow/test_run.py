@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 
+import numpy as np
 import pytest
 
 from flrml.pipeline.report import catalog
@@ -111,9 +112,9 @@ def test_the_figure_of_iterations_needs_both_decompositions(fresh):
 
 
 def test_without_a_method_on_an_svd_none_is_computed(fresh):
-    changed = {"common": {}, "methods": {"cosine": {}}, "figures": {"pareto": {}}}
+    changed = {"common": {}, "methods": {"cosine": {}, "flrml-ridge": {}}, "figures": {"pareto": {}}}
     planned = fresh.planned(config=TINY | changed)
-    assert (planned["train"], planned["figure_pareto"], planned["table_without_svd"]) == (2, 1, 1)
+    assert (planned["train"], planned["figure_pareto"], planned["table_without_svd"]) == (4, 1, 1)
     assert planned["decompose"] == planned["table_with_svd"] == 0
 
 
@@ -194,20 +195,35 @@ class Mine(TransformerMixin, BaseEstimator):
 """
 
 
-def test_a_method_from_outside_is_trained_without_an_entry_in_the_registry(fresh):
-    (fresh.work / "mypackage.py").write_text(MINE)
-    methods = {"mine": {"class": "mypackage.Mine", "grid": {"n_components": [10, 30]}}, "cosine": {}}
-    config = TINY | {"methods": methods, "figures": {"pareto": {}}, "common": {}}
-    config["datasets"] = {"digits": TINY["datasets"]["digits"]}
+def own_data(path, n=60):
+    """Write a CSV of three classes in four features."""
+    random = np.random.default_rng(n)
+    rows = [[*random.random(4) + np.eye(4)[label], f"class{label}"] for label in np.arange(n) % 3]
+    path.write_text("a,b,c,d,kind\n" + "\n".join(",".join(map(str, row)) for row in rows) + "\n")
+
+
+def test_own_data_and_a_method_from_outside_are_learned_in_any_locale_and_followed(fresh):
+    """The method is in no registry; what depends on a changed class, or on changed data, is made again."""
+    fresh.variables = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    raw, package = fresh.work / "raw" / "mine.csv", fresh.work / "mypackage.py"
+    raw.parent.mkdir()
+    own_data(raw)
+    package.write_text(MINE)
+    config = {
+        "experiment": TINY["experiment"],
+        "datasets": {"mine": {"options": {"train": "mine.csv", "target": "kind", "holdout": 0.5}}},
+        "methods": {"mine": {"class": "mypackage.Mine", "grid": {"n_components": [1, 3]}}, "cosine": {}},
+        "figures": {"smoothing": {}},
+    }
     fresh.run(config=config)
     results = {path.parts[-3]: json.loads(path.read_text()) for path in fresh.results.rglob("metrics.json")}
-    assert results["mine,n_components=10"]["accuracy"] < results["mine,n_components=30"]["accuracy"]
-    assert {run["status"] for run in fresh.runs()} == {"FINISHED"}
-    (fresh.work / "mypackage.py").write_text(MINE.replace("[: self", "[:: -1][: self"))
-    assert fresh.planned(config=config)["train"] == 2
-
-
-def test_a_locale_without_utf8_changes_nothing(fresh):
-    fresh.variables = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    fresh.run("figure_smoothing", "results/runs/digits/cosine/seed0/metrics.json")
+    assert results["mine,n_components=1"]["accuracy"] < results["mine,n_components=3"]["accuracy"]
     assert "μ(x)" in (fresh.results / "figures/smoothing.rst").read_text(encoding="utf-8")
+    assert {run["status"] for run in fresh.runs()} == {"FINISHED"}
+    assert fresh.planned(config=config) == {}
+    package.write_text(MINE.replace("[: self", "[:: -1][: self"))
+    planned = fresh.planned(config=config)
+    assert (planned["prepare"], planned["triplets"], planned["train"], planned["evaluate"]) == (0, 0, 2, 2)
+    own_data(raw, n=90)
+    planned = fresh.planned(config=config)
+    assert (planned["prepare"], planned["triplets"], planned["train"], planned["evaluate"]) == (1, 1, 3, 3)

@@ -1,23 +1,11 @@
-"""The workflow's files: linted, formatted, and in step with the package."""
+"""The workflow's files, in step with the package."""
 
-import subprocess
-import sys
 import tomllib
 
 import yaml
 from packaging.requirements import Requirement
 
 from tests.workflow.project import ROOT
-
-
-def test_snakemake_finds_nothing_to_improve(fresh):
-    assert "your workflow is in a good condition" in fresh.run("--lint")
-
-
-def test_snakefmt_agrees():
-    command = [sys.executable, "-m", "snakefmt", "--check", "Snakefile", "workflow"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_the_conda_environment_is_in_step_with_the_package():

@@ -13,7 +13,7 @@ KINDS = {
     "rows": "rows.RowsEncoder",
     "table": "tables.TableEncoder",
     "text": "texts.TextEncoder",
-    "embedding": "embeddings.EmbeddingEncoder",
+    "embedding": "pretrained.EmbeddingEncoder",
     "image": "images.ImageEncoder",
 }
 

@@ -158,7 +158,7 @@ FIGURES = _by_name(
     Figure(
         "directions",
         "Number of directions",
-        "figures.retrieval.draw_directions",
+        "figures.ranking.draw_directions",
         ("directions", "all_runs"),
         "Recall at 1 and MAP@R against the number of directions d, side by side for each data set: mean over "
         "repeats; the band is one standard deviation. The dotted line is cosine on X.",
@@ -174,7 +174,7 @@ FIGURES = _by_name(
     Figure(
         "new_classes",
         "New classes",
-        "figures.retrieval.draw_new_classes",
+        "figures.ranking.draw_new_classes",
         ("new_classes",),
         "MAP@R against recall at 1 among rows of classes that are not trained on: mean over splits of the classes "
         "and seeds; bars are one standard deviation. Dotted lines cross at cosine on X.",

@@ -107,7 +107,7 @@ def _columns(results: Results, number: int) -> tuple[dict[str, str], dict[str, s
 
 
 def _is_own(run: Record, number: int) -> bool:
-    """Return whether a run belongs to a table of the paper; controls stand beside it."""
+    """Return whether a run belongs to a table of the paper; controls stand next to it."""
     return METHODS[run["method"]].table == number and not METHODS[run["method"]].control
 
 

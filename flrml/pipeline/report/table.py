@@ -87,8 +87,8 @@ class Table:
         """Write ``stem``.csv, .md, .tex and .html."""
         formats = {".csv": self.csv, ".md": self.markdown, ".tex": self.latex, ".html": self.html}
         for suffix, content in ((suffix, make()) for suffix, make in formats.items()):
-            with atomic_write(f"{stem}{suffix}") as beside:
-                beside.write_text(content)
+            with atomic_write(f"{stem}{suffix}") as temporary:
+                temporary.write_text(content)
 
 
 def figures(value: float) -> str:

@@ -43,3 +43,13 @@ def logged(path: str | os.PathLike) -> Iterator[Callable[[str], None]]:
             os.dup2(terminal, 2)
             os.close(kept)
             os.close(terminal)
+
+
+def tell(line: str) -> None:
+    """Print a line where Snakemake's logger may show its status."""
+    print((CLEAR if sys.stderr.isatty() else "") + line, file=sys.stderr, flush=True)
+
+
+def in_a_line(error: Exception) -> str:
+    """Return what an error says in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -1,6 +1,8 @@
-"""Describe an experiment in its results folder, and start the process that logs it; imports no MLflow."""
+"""Describe an experiment in its results folder, and log it in a process of its own; imports MLflow only there."""
 
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -12,9 +14,11 @@ from urllib.parse import unquote, urlsplit
 
 from flrml.exceptions import DamagedFileError
 from flrml.files import atomic_write, read_json, write_json
+from flrml.pipeline.stages.logs import in_a_line, tell
 
 EXPERIMENT = "experiment.json"
 LAST = Path(".snakemake", "flrml_results")  # the results folder of the last run in this working folder
+SECONDS, PAUSE = 0.5, 30.0  # between two looks at the files; after a failure
 NOT_LOGGED, LATER = "MLflow is not up to date", "results are kept, and the next run or `make ui` logs them"
 
 
@@ -80,7 +84,7 @@ class Follower:
         write_experiment(self.results, *self.description)
         with atomic_write(LAST) as temporary:
             temporary.write_text(str(self.results), encoding="utf-8")
-        command = [sys.executable, "-m", "flrml.pipeline.tracking", "follow", str(self.results)]
+        command = [sys.executable, "-m", "flrml.pipeline", "follow", str(self.results)]
         path = os.pathsep.join(part or "." for part in sys.path)
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path})
 
@@ -88,4 +92,29 @@ class Follower:
         """Let the process log what is left, and wait for it; it gives up by itself if the store does not answer."""
         self.process.communicate()
         if self.process.returncode < 0:
-            print(f"{NOT_LOGGED} (its process was killed); {LATER}", file=sys.stderr, flush=True)
+            tell(f"{NOT_LOGGED} (its process was killed); {LATER}")
+
+
+def follow(results: str) -> int:
+    """Sync until the input is closed, and once more; the first failure is told in one line."""
+    for each in (signal.SIGINT, signal.SIGTERM):  # Snakemake ends its jobs by itself; this process ends after them
+        signal.signal(each, signal.SIG_IGN)
+    os.nice(5)  # trainings are timed
+    wait, told, closed = SECONDS, False, False
+    sync: Any = None
+    while not closed:
+        closed = bool(select.select([0], [], [], wait)[0])
+        try:
+            if sync is None:
+                from flrml.pipeline.tracking.sync import Sync  # importing mlflow takes seconds, or fails
+
+                sync = Sync(results)
+            sync(final=closed)
+            wait, failed = SECONDS, False
+        except Exception as error:
+            if not told:
+                tell(f"{NOT_LOGGED} ({in_a_line(error)}); {LATER}")
+            wait, failed, told = PAUSE, True, True
+    if not failed:
+        tell(sync.summary())
+    return int(failed)

@@ -104,7 +104,7 @@ class Sync:
     def _log_folder(self, folder: str, found: list[Any], *, final: bool) -> tuple[RunRecord | None, Any]:
         """Log result and training of a folder, retire the other runs of its key; return the result and its run."""
         record, run, kept = None, None, []
-        with suppress(FileNotFoundError, DatasetError, DamagedFileError):  # files that are being made again
+        with suppress(FileNotFoundError, DatasetError, DamagedFileError):  # files that are being regenerated
             if (record := read_record(self.results, folder)) is not None:
                 run = self._log_result(record, found, lambda run_id: self._log_model(folder, record, run_id))
                 kept.append(run)

@@ -13,7 +13,7 @@ from flrml.pipeline.report.figures import style
 from flrml.pipeline.report.figures.beyond import draw_growth, draw_iterations, draw_pareto
 from flrml.pipeline.report.figures.predictions import describe_predictions
 from flrml.pipeline.report.figures.printed import draw_batches, draw_convergence, draw_margin, draw_smoothing
-from flrml.pipeline.report.figures.retrieval import draw_directions, draw_new_classes
+from flrml.pipeline.report.figures.ranking import draw_directions, draw_new_classes
 from flrml.pipeline.report.figures.style import METHODS_IN_ORDER, method_style
 from flrml.pipeline.report.results import Results, load_function
 from tests.pipeline.results import growth, point, read, run

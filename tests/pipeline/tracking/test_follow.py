@@ -18,7 +18,7 @@ class Following:
 
     def __init__(self, folder, **variables):
         self.folder = folder
-        command = [sys.executable, "-m", "flrml.pipeline.tracking", "follow", str(folder.results)]
+        command = [sys.executable, "-m", "flrml.pipeline", "follow", str(folder.results)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | variables
         )
@@ -96,11 +96,11 @@ def test_a_server_that_is_not_there_or_never_answers_costs_one_line(folder, star
         silent.bind(("127.0.0.1", 0))
         silent.listen(50)
         port = str(silent.getsockname()[1]) if answers else free_port()
-        following = start(MLFLOW_TRACKING_URI=f"http://127.0.0.1:{port}")
+        address = f"http://127.0.0.1:{port}"
+        following = start(MLFLOW_TRACKING_URI=address, MLFLOW_HTTP_REQUEST_TIMEOUT="1")
         folder.train("a").__exit__(None, None, None)
         folder.write(run("digits", "flrml", 0.9, training="a"))
-        time.sleep(6)  # mlflow is imported and waits for an answer
-        said = following.end()
+        said = following.process.stderr.readline() + following.end()  # at the end, it tries again
     assert len(said.splitlines()) == 1, said
     assert said.startswith("MLflow is not up to date (")
     assert "`make ui`" in said

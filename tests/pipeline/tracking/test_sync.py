@@ -433,7 +433,7 @@ def test_a_model_whose_map_or_whose_files_are_too_large_is_named_instead(trained
 
 
 def test_a_model_of_very_many_features_has_no_example_and_mlflow_does_not_miss_it(trained, monkeypatch, recwarn):
-    monkeypatch.setattr("flrml.pipeline.tracking.models.EXAMPLE_FEATURES", 10)
+    monkeypatch.setattr("flrml.pipeline.serving.mlflow_model.EXAMPLE_FEATURES", 10)
     trained.sync()
     assert not [str(warning.message) for warning in recwarn if "example" in str(warning.message)]
     assert predictions(trained, trained.runs()[0])[0].input_example is None

@@ -87,15 +87,15 @@ def panels(
         try:
             yield used[:n]
             for suffix in suffixes:
-                with atomic_write(f"{stem}{suffix}") as beside:
-                    figure.savefig(beside, format=suffix[1:], metadata=METADATA[suffix])
+                with atomic_write(f"{stem}{suffix}") as temporary:
+                    figure.savefig(temporary, format=suffix[1:], metadata=METADATA[suffix])
         finally:
             plt.close(figure)
 
 
 def write_numbers(stem: str | Path, head: list[str], rows: Iterable[Iterable[Any]]) -> None:
     """Write the numbers behind a figure to ``stem``.csv."""
-    with atomic_write(f"{stem}.csv") as beside, beside.open("w", newline="") as file:
+    with atomic_write(f"{stem}.csv") as temporary, temporary.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([head, *rows])
 
 

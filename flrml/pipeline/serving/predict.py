@@ -14,12 +14,12 @@ from flrml.datasets.encoders.rows import RowsEncoder
 from flrml.datasets.reading import files_below, reading
 from flrml.datasets.registry import FORMATS, format_of
 from flrml.datasets.svmlight import read_svmlight
-from flrml.datasets.tables import READERS as TABLES
-from flrml.datasets.tables import read_table
+from flrml.datasets.table_files import READERS as TABLES
+from flrml.datasets.table_files import read_table
 from flrml.files import atomic_write, read_json
 from flrml.pipeline.naming import METRICS, MODEL
+from flrml.pipeline.serving.classifier import FILE, RawInputModel, _load_pyfunc
 from flrml.pipeline.stages.evaluate import describe_parts
-from flrml.pipeline.tracking.classifier import FILE, RawInputModel, _load_pyfunc
 from flrml.pipeline.tracking.experiment import tracking_uri
 
 USAGE = "give all three: make predict MODEL=results/runs/… INPUT=new.csv OUTPUT=classes.csv"

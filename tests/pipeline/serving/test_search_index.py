@@ -9,14 +9,15 @@ import pytest
 from flrml.datasets import open_split, prepare
 from flrml.files import read_json, write_json
 from flrml.neighbors import knn_accuracy
-from flrml.pipeline.embeddings import write_embeddings
+from flrml.pipeline.__main__ import main
+from flrml.pipeline.serving.search_index import write_embeddings
 from flrml.pipeline.stages.learned_map import LearnedMap
 
 
 def test_the_command_of_the_docs_writes_embeddings_with_the_accuracy_of_the_run(
     trained, trained_once, data, tmp_path
 ):
-    page = (Path(__file__).parents[2] / "docs/embeddings.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/embeddings.md").read_text()
     command = re.search(r"^python (.* results/.*)$", page, re.MULTILINE)[1].split()
     subprocess.run([sys.executable, *command], cwd=tmp_path, check=True)
     train, test = (np.load(tmp_path / "out" / part / "embeddings.npy") for part in ("train", "test"))
@@ -27,11 +28,22 @@ def test_the_command_of_the_docs_writes_embeddings_with_the_accuracy_of_the_run(
     assert len((tmp_path / "out/test/names.txt").read_text().splitlines()) == len(y_test)
 
 
-def test_a_folder_without_a_model_is_named_in_one_line(tmp_path):
-    command = [sys.executable, "-m", "flrml.pipeline.embeddings", "runs/none", "out"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr == "runs/none: no metrics.json; name the folder of a run that has ended with outcome ok\n"
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            ("embeddings", "runs/none", "out"),
+            "runs/none: no metrics.json; name the folder of a run that has ended with outcome ok",
+        ),
+        (
+            ("embedding", "runs/none", "out"),
+            "unknown command 'embedding'; choose from follow, ui, prune, report, predict, embeddings",
+        ),
+    ],
+)
+def test_a_folder_without_a_model_and_an_unknown_command_are_one_line(tmp_path, capsys, arguments, line):
+    assert main(*arguments) == 1
+    assert capsys.readouterr().err == f"{line}\n"
 
 
 def test_a_bilinear_similarity_is_refused(tmp_path):

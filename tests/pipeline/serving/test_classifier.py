@@ -12,8 +12,8 @@ from sklearn.base import clone
 from flrml import FLRML, knn_accuracy
 from flrml.datasets.encoders.rows import RowsEncoder
 from flrml.methods import build
+from flrml.pipeline.serving.classifier import MetricClassifier, RawInputModel, _load_pyfunc
 from flrml.pipeline.stages.learned_map import LearnedMap
-from flrml.pipeline.tracking.classifier import MetricClassifier, RawInputModel, _load_pyfunc
 from flrml.rows import BinaryRows
 
 

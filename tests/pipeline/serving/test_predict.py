@@ -10,7 +10,7 @@ import pytest
 
 from flrml.datasets import open_names
 from flrml.files import read_json, write_json
-from flrml.pipeline.tracking.__main__ import main
+from flrml.pipeline.__main__ import main
 from tests.pipeline.kinds import KINDS, run_of
 from tests.workflow.project import ROOT
 
@@ -176,4 +176,4 @@ def test_bad_models_are_one_line(trained_kinds, tmp_path, capsys, monkeypatch):
 
 def test_the_target_of_the_makefile_calls_the_command():
     recipe = (ROOT / "Makefile").read_text().split("predict: ")[1].splitlines()[1]
-    assert recipe.endswith('-m flrml.pipeline.tracking predict "$(MODEL)" "$(INPUT)" "$(OUTPUT)"')
+    assert recipe.endswith('-m flrml.pipeline predict "$(MODEL)" "$(INPUT)" "$(OUTPUT)"')

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flrml.datasets.encoders.embeddings import embed_wordllama
+from flrml.datasets.encoders.pretrained import embed_wordllama
 
 TEXTS = ["", "a", "hello, world", "x" * 5000, "naïve café ☕ 日本語", " \n\t", "word " * 3000, "hello, world"]
 
@@ -41,7 +41,7 @@ def test_an_embedding_does_not_depend_on_the_other_texts(texts):
 
 def test_blocks_of_texts_make_no_difference(monkeypatch):
     whole = embed_wordllama(TEXTS)
-    monkeypatch.setattr("flrml.datasets.encoders.embeddings.TEXTS_PER_BLOCK", 3)
+    monkeypatch.setattr("flrml.datasets.encoders.pretrained.TEXTS_PER_BLOCK", 3)
     np.testing.assert_array_equal(embed_wordllama(TEXTS), whole)
 
 
@@ -53,7 +53,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it():
     script = """
 import sys
 sys.modules["wordllama"] = None
-from flrml.datasets.encoders.embeddings import embed_wordllama
+from flrml.datasets.encoders.pretrained import embed_wordllama
 try:
     embed_wordllama(["text"])
 except ImportError as error:
