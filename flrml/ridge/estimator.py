@@ -100,7 +100,8 @@ class RidgeFLRML(LowRankMetric):
         One entry per candidate: the chosen one first, the others by score. ``params`` is a list of dicts;
         ``param_ridge``, ``param_within`` and so on hold their values. ``mean_test_score`` is the score on
         validation rows and ``rank_test_score`` its rank. ``std_test_score`` is the standard deviation over folds,
-        nan with a single fold. ``standard_error`` is that of the score, over groups.
+        nan with a single fold. ``standard_error`` is that of the score, over groups, or over classes
+        with ``new_classes``.
     n_iter_ : int
         1 for the closed form and 1 for each round.
     history_ : ndarray of shape (n_rounds,)

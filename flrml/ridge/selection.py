@@ -11,7 +11,8 @@
 4. The best candidate is taken.
 
 For new classes, each half of the classes is held out in turn, the score is the mean of recall at 1 and MAP@R
-among their rows, and more forms are tried, but no rounds. :class:`flrml.ridge.policy.SearchPolicy` has the limits.
+among their rows, and more forms are tried, but no rounds. The first candidate is taken if it is within a standard
+error of the best. :class:`flrml.ridge.policy.SearchPolicy` has the limits.
 """
 
 import functools
@@ -124,6 +125,7 @@ class Selection:
 
     def __init__(self, folds: list[Fold], report: Callable[[Trial], None]):
         self.folds, self.report = folds, report
+        self.new_classes = folds[0].supervision.new_classes
         self.trials: list[Trial] = []
 
     def score(self, candidates: Iterable[Candidate]) -> list[Trial]:
@@ -144,7 +146,7 @@ class Selection:
     def _evaluate(self, candidate: Candidate | None) -> tuple[NDArray, NDArray]:
         """Return the scores of the folds, and those of the groups, with the mean of all rows.
 
-        Rows of one group are not independent, so the standard error is that of the means of groups.
+        Rows of one group, or of one new class, are not independent, so the standard error is that of their means.
         """
         found = [fold.evaluate(candidate) for fold in self.folds]
         scores, group = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -240,7 +242,8 @@ def _choose(
         if given["ridge"] == "auto":
             ridges = selection.folds[0].solver(start.basis).ridges()[-2:]
         trials += selection.score(replace(start, ridge=ridge) for ridge in ridges)
-    return ordered(trials)[0]
+    # A few classes that are held out say little about others.
+    return prefer(trials, starts[0]) if selection.new_classes else ordered(trials)[0]
 
 
 def _try_discriminants(

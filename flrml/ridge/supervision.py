@@ -75,7 +75,7 @@ class Supervision(Contrasts, Protocol):
     ) -> tuple[NDArray, NDArray]:
         """Evaluate embedded validation rows with embedded training ``rows``.
 
-        Return the score of each decision, between 0 and 1, and the group of its validation row.
+        Return the score of each decision, between 0 and 1, and the group of its validation row, or its new class.
         """
 
 
@@ -183,7 +183,7 @@ class NewClasses(Labels):
     ) -> tuple[NDArray, NDArray]:
         """Score each validation row by the mean of its recall at 1 and its MAP@R among the others.
 
-        Both are those of :func:`flrml.retrieval_scores`.
+        Both are those of :func:`flrml.retrieval_scores`. Its class is returned in place of its group.
         """
         label, group = self.label[validation], self.groups[validation]
         _, kin, size = np.unique(label * self.n_groups + group, return_inverse=True, return_counts=True)
@@ -191,7 +191,7 @@ class NewClasses(Labels):
         relevant = np.bincount(label)[label] - own
         queries = np.flatnonzero(relevant)
         if not len(queries):
-            return np.empty(0), group[queries]
+            return np.empty(0), label[queries]
         label_of, group_of, relevant_of = (values[queries, None] for values in (label, group, relevant))
         found = search(Y_validation, take_rows(Y_validation, queries), int((relevant + own).max()))[0]
         others = group[found] != group_of
@@ -200,7 +200,7 @@ class NewClasses(Labels):
         precision = np.cumsum(right, axis=1) / np.maximum(rank, 1)
         map_at_r = (right * precision).sum(axis=1) / relevant[queries]
         recall_at_1 = (right & (rank == 1)).any(axis=1)
-        return (recall_at_1 + map_at_r) / 2, group[queries]
+        return (recall_at_1 + map_at_r) / 2, label[queries]
 
 
 class Triplets(Supervision):

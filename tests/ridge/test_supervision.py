@@ -199,19 +199,19 @@ def test_new_classes_are_scored_like_retrieval(digits, grouped, form):
     X, y, groups = form(digits[0]), digits[1], np.arange(1200) // 4 if grouped else None
     validation = np.arange(0, 300)
     supervision = NewClasses(y, groups)
-    found, of_groups = supervision.evaluate(X[:0], validation[:0], X[validation], validation)
+    found, of_classes = supervision.evaluate(X[:0], validation[:0], X[validation], validation)
     given = None if groups is None else groups[validation]
     scores = retrieval_scores(X[validation], y[validation], groups=given, k=1, average=False)
     expected = (scores["recall_at_1"] + scores["map_at_r"]) / 2
     assert np.allclose(found, expected)
-    assert np.array_equal(of_groups, supervision.groups[validation])
+    assert np.array_equal(of_classes, supervision.label[validation])
 
 
 def test_rows_without_another_one_of_their_class_are_no_queries():
     X, y = np.eye(6)[[0, 0, 1, 2, 3, 3]], np.array([0, 0, 1, 2, 3, 3])
-    found, rows = NewClasses(y).evaluate(X[:0], np.arange(0), X, np.arange(6))
+    found, classes = NewClasses(y).evaluate(X[:0], np.arange(0), X, np.arange(6))
     assert found.tolist() == [1, 1, 1, 1]
-    assert rows.tolist() == [0, 1, 4, 5]
+    assert classes.tolist() == [0, 0, 3, 3]
     assert [len(part) for part in NewClasses(y).evaluate(X[:0], np.arange(0), X[2:4], np.array([2, 3]))] == [0, 0]
 
 
