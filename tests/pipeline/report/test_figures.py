@@ -123,6 +123,8 @@ def test_every_method_has_a_style_of_its_own():
     assert set(METHODS_IN_ORDER) <= set(METHODS)
     assert len({tuple(method_style(method).values()) for method in METHODS_IN_ORDER}) == len(METHODS_IN_ORDER)
     assert method_style("new") == method_style("new") != method_style("newer")
+    listed = [method_style(method) for method in METHODS_IN_ORDER]
+    assert all(method_style(f"method{number}") not in listed for number in range(500))
 
 
 def test_new_classes_have_mean_and_deviation_over_splits(tmp_path, stem):

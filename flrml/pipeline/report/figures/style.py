@@ -22,6 +22,7 @@ from flrml.files import atomic_write
 # Okabe and Ito's colours: told apart by the colour-blind, and in grey together with the markers.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 MARKERS = "osD^vP*X<>h"
+DISTINCT = len(COLOURS) * len(MARKERS)  # as the two numbers have no common factor
 # A method has one colour and one marker in all figures; those of a method that is not listed follow from its name.
 METHODS_IN_ORDER = (
     "flrml", "flrml-reference", "flrml-ridge", "mflrml", "mflrml-reference", "kissme", "cosine", "ridge-classifier",
@@ -53,7 +54,8 @@ def method_style(method: str) -> dict[str, Any]:
     """Return the colour and the marker of a method."""
     if method in METHODS_IN_ORDER:
         return numbered_style(METHODS_IN_ORDER.index(method))
-    return numbered_style(len(METHODS_IN_ORDER) + crc32(method.encode()))
+    listed = len(METHODS_IN_ORDER)
+    return numbered_style(listed + crc32(method.encode()) % (DISTINCT - listed))
 
 
 def dataset_style(position: int) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def dataset_style(position: int) -> dict[str, Any]:
 
 
 def numbered_style(number: int) -> dict[str, Any]:
-    """Return the colour and the marker of a line by its number; 88 are distinct."""
+    """Return the colour and the marker of a line by its number."""
     return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
 
 
