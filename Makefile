@@ -87,11 +87,11 @@ test-slow: $(READY) ## kill tests, the browser test and other slow proofs
 test-slurm: $(READY) ## the pipeline on a SLURM of one node (Debian: apt-get install slurm-wlm munge)
 	OMP_NUM_THREADS=1 pytest -m "slurm" tests
 
-fuzz: $(READY) ## feed odd files to the readers of data sets, and 24,000 odd inputs to all estimators (4 minutes)
+fuzz: $(READY) ## feed odd files to the readers of data sets, and 24,000 odd inputs to all estimators (20 minutes of processor time)
 	FLRML_FUZZ=600 FLRML_FUZZ_CASES=24000 FLRML_INVARIANCE_CASES=10000 OMP_NUM_THREADS=1 pytest -n $(CORES) \
 	  tests/datasets/test_fuzz.py tests/test_fuzz.py tests/test_invariances.py
 
-trials: fuzz ## all of fuzz, 60 interrupted runs, and ten fits with each loss of Dask workers (an hour)
+trials: fuzz ## all of fuzz, 60 interrupted runs, and ten fits with each loss of Dask workers (an hour and a half)
 	FLRML_TRIALS=10 OMP_NUM_THREADS=1 pytest -s -m slow -k random_moments tests/workflow/test_interruption.py tests/distributed
 
 bench: $(READY) ## speed and memory, each row two things measured side by side; written to docs/benchmarks.md
