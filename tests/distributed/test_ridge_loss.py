@@ -120,7 +120,7 @@ def test_kills_at_random_moments_change_nothing(words):
     with workers(2) as client:
         RidgeFLRML(**GIVEN).fit(blocks(X, SIZES), y)  # imports
         for delay in np.linspace(0.05, 1.5, 6):
-            client.wait_for_workers(2, timeout=60)
+            client.wait_for_workers(2, timeout=120)
             timer = threading.Timer(delay, kill_one, [client])
             timer.start()
             close(RidgeFLRML(**GIVEN).fit(blocks(X, SIZES), y), expected)
