@@ -75,8 +75,8 @@ def dataset_table(results: Results) -> Table:
         cells = [name, _paper_name(name) or "–", "–", "–", "–", "–", printed, f"missing: {reason}"]
         body.append([Cell(cell) for cell in cells])
     head = ["data set", "in the paper", *sizes, f"paper: {', '.join(sizes)}", "differences"]
-    is_beside_paper = any(cells[1].text != "–" for cells in body)
-    shown = [column for column, name in enumerate(head) if is_beside_paper or "paper" not in name]
+    shows_paper = any(cells[1].text != "–" for cells in body)
+    shown = [column for column, name in enumerate(head) if shows_paper or "paper" not in name]
     return Table([head[column] for column in shown], [[cells[column] for column in shown] for cells in body])
 
 
@@ -124,10 +124,10 @@ def _comparison(results: Results, number: int) -> Table:
     )
     printed_ranks = _printed_ranks(number, names.values())
     head = ["method", "mean rank"]
-    is_beside_paper = any((names | absent).values())
+    shows_paper = any((names | absent).values())
     for dataset, name in (names | absent).items():
         known = f"{name}, missing" if dataset in absent else name or "not the paper’s"
-        head += [f"{dataset} ({known}) %" if is_beside_paper else f"{dataset} %", f"{dataset} s"]
+        head += [f"{dataset} ({known}) %" if shows_paper else f"{dataset} %", f"{dataset} s"]
     rows = []
     for name in sorted((name for name in METHODS if name in runs), key=lambda name: METHODS[name].control):
         row = [Cell(title(name) + (" (control)" if METHODS[name].control else ""))]
@@ -141,7 +141,7 @@ def _comparison(results: Results, number: int) -> Table:
                 Cell(_seconds(found, printed), _is_best(name, seconds.get(dataset, {}), min)),
             ]
         rows.append(row)
-    return Table(head, rows, NOTE + PRINTED_NOTE * is_beside_paper)
+    return Table(head, rows, NOTE + PRINTED_NOTE * shows_paper)
 
 
 def _mean_ranks(accuracies: dict[str, dict[str, float | None]]) -> dict[str, float]:
