@@ -30,29 +30,34 @@ def download(wanted: RemoteFile, folder: Path) -> Path:
 
     An interrupted download is kept as ``.name.part`` and the next attempt resumes it.
     """
-    target = folder / wanted.name
+    target, url = folder / wanted.name, wanted.url
+    if url is None:
+        raise DatasetError(
+            f"{wanted.name} is in no raw-file folder and has no safe address to download it from; "
+            f"put it into {folder.parent}"
+        )
     remedy = f"download it by hand and put it into {target.parent}"
     with writing(f"{wanted.name}: cannot be written to {folder}", "raw-file"):
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             path = pooch.retrieve(
-                wanted.url,
+                url,
                 known_hash=f"sha256:{wanted.sha256}" if wanted.sha256 else None,
                 fname=target.name,
                 path=target.parent,
                 downloader=_ResumingDownloader(target.with_name(f".{target.name}.part")),
             )
         except _Refused as error:
-            raise DatasetError(f"{wanted.name}: {wanted.url} answers {error}; {remedy}") from error
+            raise DatasetError(f"{wanted.name}: {url} answers {error}; {remedy}") from error
         except requests.RequestException as error:
             reason = str(error).partition("\n")[0][:160] or type(error).__name__
             raise DatasetError(
-                f"{wanted.name} is in no raw-file folder and {wanted.url} cannot be reached "
+                f"{wanted.name} is in no raw-file folder and {url} cannot be reached "
                 f"({reason}); run again to resume, or {remedy}"
             ) from error
         except ValueError as error:  # pooch found another hash
             raise DatasetError(
-                f"{wanted.name}: the file at {wanted.url} does not have the sha256 {wanted.sha256}; {remedy}"
+                f"{wanted.name}: the file at {url} does not have the sha256 {wanted.sha256}; {remedy}"
             ) from error
     return Path(path)
 

@@ -20,12 +20,13 @@ DOWNLOADS = "downloads"  # a separate folder, so that downloads are not mistaken
 class RemoteFile:
     """A file, its official address and, if known, the sha256 of the published file.
 
-    A name may begin with a folder, which tells files of common names apart.
+    A name may begin with a folder, which tells files of common names apart. Without an address, the file is not
+    downloaded.
     A file with the test part is not needed if a part of the training rows is held out instead.
     """
 
     name: str
-    url: str
+    url: str | None
     sha256: str | None = None
     test_part: bool = False
 
@@ -80,7 +81,7 @@ class RawFiles:
         if wanted.sha256 is None:
             self._unverified.append(wanted.name)
             if self.download_folder in path.parents:
-                _pin(path, sha256, wanted.url)
+                _pin(path, sha256)
         elif sha256 != wanted.sha256:
             self._altered.append(wanted.name)
         return path
@@ -129,16 +130,15 @@ def progress_bar(**settings: Any) -> Any:
     return require("tqdm", extra="data", needed_by="prepare").tqdm(disable=None, **settings)
 
 
-def _pin(path: Path, sha256: str, url: str) -> None:
+def _pin(path: Path, sha256: str) -> None:
     """Keep the sha256 of the first download of a file next to it, with a warning, and refuse another one later."""
     pin = path.with_name(f"{path.name}.sha256")
     if not pin.exists():
         with atomic_write(pin) as temporary:
             temporary.write_text(f"{sha256}\n", encoding="utf-8")
-        way = "" if url.startswith("https:") else "; without https, it may have been changed on the way"
         warnings.warn(
-            f"{path.name}: unverified, as no sha256 is published for {url}{way}; this copy has {sha256}, which is "
-            "kept next to it, and another one will be refused",
+            f"{path.name}: unverified, as no sha256 is published; this copy has {sha256}, which is kept next to "
+            "it, and another one will be refused",
             FlrmlWarning,
         )
     elif pin.read_text(encoding="utf-8").strip() != sha256:

@@ -58,7 +58,7 @@ _HALVES = {**_TEXT, "holdout": 0.5}
 _FIFTH = {**_ROWS, "holdout": 0.2}
 
 _LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass"
-# No https address of this host is known.
+# No https address of this host is known, so that a file is downloaded only if its sha256 is.
 _DENG_CAI = "http://www.cad.zju.edu.cn/home/dengcai/Data"
 _MNIST = "https://storage.googleapis.com/cvdf-datasets/mnist"
 _POLYAI = "https://raw.githubusercontent.com/PolyAI-LDN/task-specific-datasets/master"
@@ -81,16 +81,16 @@ def _libsvm(name: str, sha256: str | None = None) -> RemoteFile:
     return RemoteFile(name, f"{_LIBSVM}/{name}", sha256, ".t." in name)
 
 
-def _cai(folder: str, name: str, sha256: str | None = None) -> RemoteFile:
-    return RemoteFile(name, f"{_DENG_CAI}/{folder}/{name}", sha256)
-
-
 _NEWS20 = (
     _libsvm("news20.bz2", "8c79851f6f5fdc5540a0d04a5ab728353c42d26b84e73f93bda301c06c15ffe9"),
     _libsvm("news20.t.bz2"),
 )
-_RCV1 = _cai("RCV1", "RCV1_4Class.mat")
-_TDT2 = _cai("TDT2", "TDT2.mat", "a28844f8bf18076838ede0d7554c8c2476d6b6d1c7eb57558e7288e10d16fde9")
+_RCV1 = RemoteFile("RCV1_4Class.mat", None)
+_TDT2 = RemoteFile(
+    "TDT2.mat",
+    f"{_DENG_CAI}/TDT2/TDT2.mat",
+    "a28844f8bf18076838ede0d7554c8c2476d6b6d1c7eb57558e7288e10d16fde9",
+)
 _MNIST_LIBSVM = (_libsvm("mnist.bz2"), _libsvm("mnist.t.bz2"))
 _MNIST_IDX = tuple(
     RemoteFile(name, f"{_MNIST}/{name}", sha256, name.startswith("t10k"))

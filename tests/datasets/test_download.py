@@ -114,7 +114,7 @@ def test_a_file_without_a_published_hash_is_called_unverified_once(server, tmp_p
     server.answers = [whole]
     raw, wanted = RawFiles(tmp_path), RemoteFile("file.bin", server.url)
     with pytest.warns(
-        FlrmlWarning, match=rf"file\.bin: unverified.* without https.*{SHA256}.*another one will be refused"
+        FlrmlWarning, match=rf"file\.bin: unverified.*{SHA256}.*another one will be refused"
     ) as caught:
         raw.get(wanted)
     assert len(caught) == 1

@@ -97,18 +97,24 @@ def test_two_files_of_one_name_are_both_recorded(tmp_path):
     }
 
 
-def test_addresses_without_https_are_those_of_one_host():
+def test_a_file_without_an_address_is_the_user_s_to_supply(tmp_path):
+    with pytest.raises(DatasetError, match=r"^a\.bin is in no raw-file folder and .* put it into .*/mine$"):
+        RawFiles(tmp_path / "mine").get(RemoteFile("a.bin", None))
+
+
+def test_files_come_over_https_or_are_checked_by_their_sha256():
     files = []
     for dataset in REGISTRY.values():
         for value in dataset.arguments.values():
             files += [
                 item for item in (value if isinstance(value, tuple) else [value]) if isinstance(item, RemoteFile)
             ]
-    plain = {file.name for file in files if not file.url.startswith("https://")}
-    assert plain == {"RCV1_4Class.mat", "TDT2.mat"}
-    without_sha256 = {file.name for file in files if file.sha256 is None}
+    assert {file.name for file in files if file.url is None} == {"RCV1_4Class.mat"}
+    fetched = [file for file in files if file.url is not None]
+    plain = {file.name for file in fetched if not file.url.startswith("https://")}
+    without_sha256 = {file.name for file in fetched if file.sha256 is None}
+    assert not plain & without_sha256
     assert without_sha256 == {
-        "RCV1_4Class.mat",
         "news20.t.bz2",
         "mnist.bz2",
         "mnist.t.bz2",

@@ -11,7 +11,6 @@ from flrml.pipeline.config import at_hand
 from flrml.pipeline.config.at_hand import Addresses, has_file, leave_out_missing, missing_files
 from flrml.pipeline.config.resolve import ConfigError, resolve, without_datasets
 
-RCV1 = "http://www.cad.zju.edu.cn/home/dengcai/Data/RCV1/RCV1_4Class.mat"
 SCHEMA = Path(__file__).parents[3] / "workflow" / "schemas" / "config.schema.yaml"
 
 
@@ -67,7 +66,8 @@ def test_one_complete_alternative_is_enough(raw):
 
 
 def test_what_can_be_fetched_is_not_missing(raw):
-    assert missing_files("rcv1", raw, None, bool) == missing_files("mnist", raw, None, bool) == {}
+    assert missing_files("tdt2", raw, None, bool) == missing_files("mnist", raw, None, bool) == {}
+    assert list(missing_files("rcv1", raw, None, bool)) == ["RCV1_4Class.mat"]  # has no address
 
 
 @pytest.mark.parametrize("name", ["digits", "r8", "shapes10-16"])
@@ -115,13 +115,13 @@ def test_the_configuration_goes_on_without_data_sets_that_lack_files(tmp_path, r
     assert list(config["figures"]) == ["margin"]
     assert missing == {"rcv1": "RCV1_4Class.mat is not available"}
     assert lines == [
-        f"rcv1 is left out: RCV1_4Class.mat is not in {raw}, and no answer from {RCV1}",
+        f"rcv1 is left out: RCV1_4Class.mat is not in {raw}",
         "ng20 is prepared with holdout: 0.2, because news20.t.bz2 is not available",
     ]
 
 
 def test_strict_stops_at_the_start(tmp_path, raw):
-    with pytest.raises(ConfigError, match=r"^datasets\.rcv1: RCV1_4Class\.mat is not in .* answer"):
+    with pytest.raises(ConfigError, match=r"^datasets\.rcv1: RCV1_4Class\.mat is not in .*; put the files"):
         leave_out_missing(configuration(tmp_path, strict=True), str(raw), nothing)
 
 
