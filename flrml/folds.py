@@ -37,14 +37,12 @@ def stratified_folds(label: NDArray, groups: NDArray, random: np.random.RandomSt
 
 
 def class_folds(label: NDArray, anchors: NDArray, random: np.random.RandomState) -> list[Parts]:
-    """Split the classes into halves, each of which is held out once; classes are ranked by rows with positives."""
+    """Split the classes into folds, each of which is held out once; classes are dealt by rows with positives."""
     size = np.bincount(label[anchors], minlength=label.max() + 1)
     order = random.permutation(len(size))
-    second = np.zeros(len(size), dtype=bool)
-    second[order[np.argsort(-size[order], kind="stable")][1::2]] = True  # every other class in the order of size
-    return [
-        (np.flatnonzero(second[label] == half), np.flatnonzero(second[label] != half)) for half in (True, False)
-    ]
+    fold = np.empty(len(size), dtype=np.int64)
+    fold[order[np.argsort(-size[order], kind="stable")]] = np.arange(len(size)) % N_FOLDS
+    return [_split_groups(fold[label], np.array([number])) for number in range(min(N_FOLDS, len(size)))]
 
 
 def group_folds(groups: NDArray, n_groups: int, random: np.random.RandomState) -> list[Parts]:

@@ -24,7 +24,7 @@ from flrml.spectrum import column_signs
 from flrml.triplets import check_triplets
 
 AUTO = StrOptions({"auto"})
-MIN_NEW_CLASSES = 4  # so that both halves of the classes have two
+MIN_NEW_CLASSES = 4  # so that three are known if one is held out
 
 
 @dataclass(eq=False, repr=False)
@@ -65,9 +65,9 @@ class RidgeFLRML(LowRankMetric):
     margin : float, default=0.1
         Margin of the cosine in the rounds.
     new_classes : bool, default=False
-        Whether the map is to embed classes that are not among those in y. The search then holds out each half of
-        the classes, scores candidates by how well its rows find one another, the mean of recall at 1 and MAP@R,
-        and tries more values of ``within`` and ``local``.
+        Whether the map is to embed classes that are not among those in y. The search then holds out each fifth of
+        the classes, scores candidates by how well its rows find one another among all rows, the mean of recall at
+        1 and MAP@R, and tries more values of ``within`` and ``local``.
     max_samples : int or None, default=None
         Largest number of training rows, drawn at random; None uses all.
     policy : SearchPolicy or None, default=None
@@ -100,8 +100,7 @@ class RidgeFLRML(LowRankMetric):
         One entry per candidate: the chosen one first, the others by score. ``params`` is a list of dicts;
         ``param_ridge``, ``param_within`` and so on hold their values. ``mean_test_score`` is the score on
         validation rows and ``rank_test_score`` its rank. ``std_test_score`` is the standard deviation over folds,
-        nan with a single fold. ``standard_error`` is that of the score, over groups, or over classes
-        with ``new_classes``.
+        nan with a single fold. ``standard_error`` is that of the score, over groups.
     n_iter_ : int
         1 for the closed form and 1 for each round.
     history_ : ndarray of shape (n_rounds,)
@@ -284,7 +283,7 @@ class RidgeFLRML(LowRankMetric):
 
 
 def check_classes(n_classes: int, with_positives: int, has_groups: bool, new_classes: bool) -> None:
-    """Raise ValueError if labels give no triplets, or too few classes have positives to hold out half of them."""
+    """Raise ValueError if labels give no triplets, or too few classes have positives to hold some out."""
     if n_classes == 1:
         raise ValueError("y has 1 class: at least two classes are needed, so that every sample has a negative")
     if not with_positives:
@@ -292,6 +291,6 @@ def check_classes(n_classes: int, with_positives: int, has_groups: bool, new_cla
         raise ValueError(f"no sample has another one {place}, so none has a positive")
     if new_classes and with_positives < MIN_NEW_CLASSES:
         raise ValueError(
-            f"new_classes=True holds out half of the classes, but y has {with_positives} with two "
+            f"new_classes=True holds out a part of the classes, but y has {with_positives} with two "
             f"{'groups' if has_groups else 'rows'} or more; give at least {MIN_NEW_CLASSES}, or new_classes=False"
         )

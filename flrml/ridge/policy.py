@@ -7,7 +7,7 @@ from flrml.ridge.candidates import Form
 
 DISCRIMINANTS = Form(within=0.97, local=0.1)
 UNSUPERVISED = Form(within=0.0, local=1.0)
-NEW_CLASSES = Form(within=0.9, local=0.3)
+NEW_CLASSES = Form(within=0.9, local=0.6)
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class SearchPolicy:
         Powers of the feature scale that are tried for discriminants, the simplest first.
     new_classes : Form
         The form with which ridge and scale are chosen for new classes.
+    new_classes_scale : float
+        The scale from which the search for new classes starts, one of ``scales``.
     within, local : tuple of float
         Values that are tried for new classes with this ridge and scale.
     max_components : int
@@ -50,6 +52,7 @@ class SearchPolicy:
     unsupervised: Form = UNSUPERVISED
     scales: tuple[float, ...] = (0.0, 0.5)
     new_classes: Form = NEW_CLASSES
+    new_classes_scale: float = 0.5
     within: tuple[float, ...] = (0.0, 0.6, 0.9)
     local: tuple[float, ...] = (0.1, 0.3, 0.6, 0.9)
     max_components: int = 256
@@ -67,6 +70,10 @@ class SearchPolicy:
             return [self.discriminants, self.unsupervised]
         grid = (Form(within, local) for local in self.local for within in self.within)
         return list(dict.fromkeys([self.new_classes, *grid, self.unsupervised]))
+
+    def start_scale(self, new_classes: bool) -> float:
+        """Return the scale from which the search starts."""
+        return self.new_classes_scale if new_classes else self.scales[0]
 
     def rounds_for(self, n_groups: int) -> int:
         """Return the number of rounds for data with that many groups; with few groups, more rounds overfit."""

@@ -10,9 +10,9 @@
    tried with their scale, the two largest ridges, and rounds.
 4. The best candidate is taken.
 
-For new classes, each half of the classes is held out in turn, the score is the mean of recall at 1 and MAP@R
-among their rows, and more forms are tried, but no rounds. The first candidate is taken if it is within a standard
-error of the best. :class:`flrml.ridge.policy.SearchPolicy` has the limits.
+For new classes, each fifth of the classes is held out in turn, the score is the mean of recall at 1 and MAP@R of
+its rows among the others and rows of known classes, and more forms are tried, but no rounds. The first candidate is
+taken if it is within a standard error of the best. :class:`flrml.ridge.policy.SearchPolicy` has the limits.
 """
 
 import functools
@@ -92,8 +92,9 @@ class Fold:
         train, self.validation = parts
         self.X, self.scaled, self.supervision, self.settings = X, scaled, supervision, settings
         self._train, self._subset = train, supervision.subset(train)
-        most = 0 if supervision.new_classes else policy.max_reference_rows  # new classes are searched by themselves
-        self.reference = draw_at_most(most, train, random)
+        self.reference = draw_at_most(policy.max_reference_rows, train, random)
+        if supervision.new_classes:  # their rows find one another among the rows of known classes
+            self.reference = np.concatenate((self.reference, self.validation))
         self.seed = random.randint(2**31)
         # A cache of functools would refer back to the fold, which would then keep what workers hold for it.
         self._solvers: dict[Basis, Solver] = {}
@@ -146,7 +147,7 @@ class Selection:
     def _evaluate(self, candidate: Candidate | None) -> tuple[NDArray, NDArray]:
         """Return the scores of the folds, and those of the groups, with the mean of all rows.
 
-        Rows of one group, or of one new class, are not independent, so the standard error is that of their means.
+        Rows of one group are not independent, so the standard error is that of the means of groups.
         """
         found = [fold.evaluate(candidate) for fold in self.folds]
         scores, group = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -173,7 +174,8 @@ def select(
     """
     forms = _forms(policy, given, supervision.new_classes)
     rounds = 0 if supervision.new_classes else policy.rounds_for(supervision.n_groups)  # they fit known classes
-    starts = [_start(form, given, settings.d, rounds, policy) for form in forms]
+    scale = policy.start_scale(supervision.new_classes)
+    starts = [_start(form, given, settings.d, rounds, scale) for form in forms]
     fixed = {"scale", "rounds"} if forms[0].unsupervised else {"rounds"} if supervision.new_classes else set()
     if all(name in fixed or value != "auto" for name, value in given.items()):
         return [Trial(starts[0])]
@@ -323,12 +325,12 @@ def _forms(policy: SearchPolicy, given: dict[str, Any], new_classes: bool) -> li
     return list(dict.fromkeys(forms))
 
 
-def _start(form: Form, given: dict[str, Any], d: int, rounds: int, policy: SearchPolicy) -> Candidate:
+def _start(form: Form, given: dict[str, Any], d: int, rounds: int, scale: float) -> Candidate:
     """Return the candidate of a form from which the search starts."""
     return Candidate(
         1.0 if given["ridge"] == "auto" else float(given["ridge"]),
         form,
-        policy.scales[0] if given["scale"] == "auto" else float(given["scale"]),
+        scale if given["scale"] == "auto" else float(given["scale"]),
         d,
         (rounds if form.unsupervised else 0) if given["rounds"] == "auto" else int(given["rounds"]),
     )

@@ -73,9 +73,9 @@ class Supervision(Contrasts, Protocol):
     def evaluate(
         self, Y: Any, rows: NDArray, Y_validation: Any, validation: NDArray, search: Search = nearest
     ) -> tuple[NDArray, NDArray]:
-        """Evaluate embedded validation rows with embedded training ``rows``.
+        """Evaluate embedded validation rows by the embedded ``rows`` among which they find others.
 
-        Return the score of each decision, between 0 and 1, and the group of its validation row, or its new class.
+        Return the score of each decision, between 0 and 1, and the group of its validation row.
         """
 
 
@@ -174,33 +174,34 @@ class NewClasses(Labels):
     new_classes = True
 
     def folds(self, random: np.random.RandomState) -> list[Parts]:
-        """Hold out each half of the classes; of many classes, some are left out of the validation rows."""
+        """Hold out each fifth of the classes; of many classes, some are left out of the validation rows."""
         most, folds = MAX_VALIDATION_ROWS // 4, class_folds(self.label, self.anchors, random)
         return [(train, validation[self.subset(validation).draw(most, random)]) for train, validation in folds]
 
     def evaluate(
         self, Y: Any, rows: NDArray, Y_validation: Any, validation: NDArray, search: Search = nearest
     ) -> tuple[NDArray, NDArray]:
-        """Score each validation row by the mean of its recall at 1 and its MAP@R among the others.
+        """Score each validation row by the mean of its recall at 1 and its MAP@R among the other ``rows``.
 
-        Both are those of :func:`flrml.retrieval_scores`. Its class is returned in place of its group.
+        Both are those of :func:`flrml.retrieval_scores`.
         """
-        label, group = self.label[validation], self.groups[validation]
-        _, kin, size = np.unique(label * self.n_groups + group, return_inverse=True, return_counts=True)
-        own = size[kin]  # rows of the class that show the same object
-        relevant = np.bincount(label)[label] - own
+        label, group = self.label[rows], self.groups[rows]
+        kin, size = np.unique(label * self.n_groups + group, return_counts=True)
+        place = np.searchsorted(kin, self.label[validation] * self.n_groups + self.groups[validation])
+        relevant = np.bincount(label)[self.label[validation]] - size[place]  # without those of the same object
+        most = relevant + np.bincount(group)[self.groups[validation]]  # to find as many next to that object's rows
         queries = np.flatnonzero(relevant)
+        label_of, group_of = (values[validation[queries], None] for values in (self.label, self.groups))
         if not len(queries):
-            return np.empty(0), label[queries]
-        label_of, group_of, relevant_of = (values[queries, None] for values in (label, group, relevant))
-        found = search(Y_validation, take_rows(Y_validation, queries), int((relevant + own).max()))[0]
+            return np.empty(0), group_of.ravel()
+        found = search(Y, take_rows(Y_validation, queries), int(most.max()))[0]
         others = group[found] != group_of
         rank = np.cumsum(others, axis=1)
-        right = others & (label[found] == label_of) & (rank <= relevant_of)
+        right = others & (label[found] == label_of) & (rank <= relevant[queries, None])
         precision = np.cumsum(right, axis=1) / np.maximum(rank, 1)
         map_at_r = (right * precision).sum(axis=1) / relevant[queries]
         recall_at_1 = (right & (rank == 1)).any(axis=1)
-        return (recall_at_1 + map_at_r) / 2, label[queries]
+        return (recall_at_1 + map_at_r) / 2, group_of.ravel()
 
 
 class Triplets(Supervision):
