@@ -67,7 +67,7 @@ class RidgeFLRML(LowRankMetric):
     new_classes : bool, default=False
         Whether the map is to embed classes that are not among those in y. The search then holds out each fifth of
         the classes, scores candidates by how well its rows find one another among all rows, the mean of recall at
-        1 and MAP@R, and tries more values of ``within`` and ``local``.
+        1 and MAP@R, and tries more values of ``local``, but neither rounds nor the unsupervised form.
     max_samples : int or None, default=None
         Largest number of training rows, drawn at random; None uses all.
     policy : SearchPolicy or None, default=None

@@ -28,7 +28,7 @@ class SearchPolicy:
         The form with which ridge and scale are chosen for new classes.
     new_classes_scale : float
         The scale from which the search for new classes starts, one of ``scales``.
-    within, local : tuple of float
+    local : tuple of float
         Values that are tried for new classes with this ridge and scale.
     max_components : int
         Largest number of directions with ``n_components="auto"``.
@@ -53,8 +53,7 @@ class SearchPolicy:
     scales: tuple[float, ...] = (0.0, 0.5)
     new_classes: Form = NEW_CLASSES
     new_classes_scale: float = 0.5
-    within: tuple[float, ...] = (0.0, 0.6, 0.9)
-    local: tuple[float, ...] = (0.1, 0.3, 0.6, 0.9)
+    local: tuple[float, ...] = (0.3, 0.6, 0.9)
     max_components: int = 256
     rounds: int = 10
     max_rounds: int = 30
@@ -68,8 +67,9 @@ class SearchPolicy:
         """Return the forms that are tried, the one with which ridge and scale are chosen first."""
         if not new_classes:
             return [self.discriminants, self.unsupervised]
-        grid = (Form(within, local) for local in self.local for within in self.within)
-        return list(dict.fromkeys([self.new_classes, *grid, self.unsupervised]))
+        return list(
+            dict.fromkeys([self.new_classes, *(Form(self.new_classes.within, each) for each in self.local)])
+        )
 
     def start_scale(self, new_classes: bool) -> float:
         """Return the scale from which the search starts."""

@@ -10,9 +10,10 @@
    tried with their scale, the two largest ridges, and rounds.
 4. The best candidate is taken.
 
-For new classes, each fifth of the classes is held out in turn, the score is the mean of recall at 1 and MAP@R of
-its rows among the others and rows of known classes, and more forms are tried, but no rounds. The first candidate is
-taken if it is within a standard error of the best. :class:`flrml.ridge.policy.SearchPolicy` has the limits.
+For new classes, each fifth of the classes is held out in turn, and the score is the mean of recall at 1 and MAP@R
+of its rows among the others and rows of known classes. The search starts from scaled features, and tries more
+shares ``local``, but neither rounds nor the unsupervised form. :class:`flrml.ridge.policy.SearchPolicy` has the
+limits.
 """
 
 import functools
@@ -126,7 +127,6 @@ class Selection:
 
     def __init__(self, folds: list[Fold], report: Callable[[Trial], None]):
         self.folds, self.report = folds, report
-        self.new_classes = folds[0].supervision.new_classes
         self.trials: list[Trial] = []
 
     def score(self, candidates: Iterable[Candidate]) -> list[Trial]:
@@ -192,7 +192,7 @@ def select(
         return [Trial(starts[0])]
     selection = Selection(folds, report)
     chosen = _choose(selection, starts, given, rounds if given["rounds"] == "auto" else 0, policy)
-    if any(form.unsupervised for form in forms) and exceeds(selection.cosine, chosen.decisions):
+    if given["local"] in ("auto", 1) and exceeds(selection.cosine, chosen.decisions):
         warnings.warn(
             "on validation rows the cosine of X is better than the learned map by more than a standard error; "
             "raise n_components, or compare the rows of X as they are",
@@ -244,8 +244,7 @@ def _choose(
         if given["ridge"] == "auto":
             ridges = selection.folds[0].solver(start.basis).ridges()[-2:]
         trials += selection.score(replace(start, ridge=ridge) for ridge in ridges)
-    # A few classes that are held out say little about others.
-    return prefer(trials, starts[0]) if selection.new_classes else ordered(trials)[0]
+    return ordered(trials)[0]
 
 
 def _try_discriminants(
@@ -316,7 +315,7 @@ def standard_error(values: NDArray) -> float:
 def _forms(policy: SearchPolicy, given: dict[str, Any], new_classes: bool) -> list[Form]:
     """Return the forms of the policy with the given values in place of theirs."""
     forms = []
-    for form in policy.forms(new_classes):
+    for form in [policy.unsupervised] if given["local"] == 1 else policy.forms(new_classes):
         within, local = (
             getattr(form, name) if given[name] == "auto" else float(given[name]) for name in ("within", "local")
         )

@@ -188,8 +188,8 @@ def test_maps_for_new_classes_are_chosen_by_retrieval_among_classes_that_are_hel
     assert scores[0] > 2 * scores[1]
     results = model.cv_results_
     assert set(results["param_rounds"]) == {0}
-    assert set(results["param_local"]) - {1.0} == set(POLICY.local)
-    assert set(results["param_within"]) == set(POLICY.within)
+    assert set(results["param_local"]) == set(POLICY.local)
+    assert set(results["param_within"]) == {POLICY.new_classes.within}
     assert model.best_score_ == results["mean_test_score"][0]
     same = RidgeFLRML(10, new_classes=True, random_state=0).fit(X[:240], y[:240])
     assert same.best_params_ == model.best_params_
