@@ -166,7 +166,7 @@ def _check_names(config: dict[str, Any]) -> None:
             raise ConfigError(f"methods.{name}: {error}") from None
     for figure, settings in config["figures"].items():
         for place, methods in _mentioned(settings, "methods"):
-            _check_swept(f"figures.{figure}{place}", methods, SWEEPS.get(figure))
+            _check_swept(config, f"figures.{figure}{place}", methods, SWEEPS.get(figure))
     _check_parameters(config)
     for figure, settings in config["figures"].items():
         for place, names in _mentioned(settings, "datasets", "dataset"):
@@ -216,15 +216,16 @@ def _mentioned(settings: dict[str, Any], *keys: str) -> Iterator[tuple[str, list
 def used_methods(config: dict[str, Any]) -> set[str]:
     """Return the registered methods that the methods and figures of a resolved configuration name."""
     places = (place for settings in config["figures"].values() for place in _mentioned(settings, "methods"))
-    drawn = {name for _, names in places for name in names}
-    return drawn | {entry["method"] for entry in config["methods"].values()}
+    named = {label: entry["method"] for label, entry in config["methods"].items()}
+    return {named.get(name, name) for _, names in places for name in names} | set(named.values())
 
 
-def _check_swept(place: str, methods: list[str], sweep: Sweep | None) -> None:
-    """Check that methods exist and, for a sweep, that they have its parameter."""
-    allowed = [name for name, method in METHODS.items() if sweep is None or sweep.parameter in method.accepts]
+def _check_swept(config: dict[str, Any], place: str, methods: list[str], sweep: Sweep | None) -> None:
+    """Check that methods exist, under any name, and, for a sweep, that they have its parameter."""
+    known = dict(METHODS) | {label: METHODS[entry["method"]] for label, entry in config["methods"].items()}
+    allowed = [name for name, method in known.items() if sweep is None or sweep.parameter in method.accepts]
     for name in methods:
-        what = "unknown method" if name not in METHODS else "method without this parameter"
+        what = "unknown method" if name not in known else "method without this parameter"
         _check_choice(name, allowed, f"{place}: {what} {name!r}")
 
 

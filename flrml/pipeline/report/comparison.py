@@ -210,7 +210,7 @@ def complexity_table(results: Results) -> Table:
     """Return the paper's Table 2, our costs if they differ, and measured exponents."""
     measured: dict[str | None, list[str]] = {}
     for result in results.growth:
-        if (power := exponent(result)) is not None:
+        if result["method"] in METHODS and (power := exponent(result)) is not None:
             measured.setdefault(METHODS[result["method"]].paper, []).append(f"{result['axis']}^{power:.2f}")
     rows: list[list[Cell]] = []
     reasons: list[str] = []

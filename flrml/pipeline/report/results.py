@@ -49,7 +49,7 @@ class Results:
             margin=_points(records("margin"), "margin_ratio"),
             batches=_points(records("batches"), "batch_triplets"),
             directions=_points(records("directions"), "n_components"),
-            growth=records("growth"),
+            growth=_under_own_names(records("growth")),
             iterations=[result for result in records("iterations") if result["outcome"] == "ok"],
             metas={path.parent.name: read_json(path) for path in metas},
             svd={(path.parent.name, path.stem): read_json(path)["seconds"] for path in svd},
@@ -133,8 +133,15 @@ def exponent(growth: Record, quantity: str = "seconds") -> float | None:
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0]) if len(sizes) > 1 else None
 
 
+def _under_own_names(results: list[Record]) -> list[Record]:
+    """Return results with the name that the configuration gives their method."""
+    for result in results:
+        result["method"] = result.get("label", result["method"])
+    return results
+
+
 def _points(results: list[Record], axis: str) -> list[Record]:
     """Return the results of a sweep in the order of its axis, without repeats that did not finish."""
-    for result in results:
+    for result in _under_own_names(results):
         result["points"] = [point for point in result["points"] if point["outcome"] == "ok"]
     return sorted((result for result in results if result["points"]), key=lambda result: result[axis])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flrml.pipeline.config.resolve import ConfigError, resolve
+from flrml.pipeline.config.resolve import ConfigError, resolve, used_methods
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
@@ -141,6 +141,13 @@ def test_defaults_are_filled_in_at_every_depth():
     assert config["seeds"] == [0]
     assert config["datasets"]["digits"] == {"options": {}, "svd": True, "source": "digits"}
     assert config["figures"]["margin"]["methods"] == ["flrml", "flrml-reference"]
+
+
+def test_figures_sweep_methods_under_names_of_the_configuration():
+    mine = {"methods": {"mine": {"method": "flrml"}}}
+    config = resolve(changed("figures/margin/methods", ["mine", "flrml-reference"]) | mine, SCHEMA)
+    assert used_methods(config) >= {"flrml", "flrml-reference"}
+    assert "mine" not in used_methods(config)
 
 
 @pytest.mark.parametrize(
